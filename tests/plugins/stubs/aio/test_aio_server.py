@@ -1,4 +1,4 @@
-"""An asyncio server's life: limits, names, start, stop with and without a grace, and being forgotten."""
+"""An asyncio server's life, and its blocking handlers, beside what `differential` compares with gRPC's own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import logging
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -17,51 +18,12 @@ import lucky_transport_stubs
 from lucky_transport_grpc.runtime import grpc
 from tests.support.waiting import until_in_loop
 
-OK = grpc.StatusCode.OK
-
 
 async def echo(request: bytes, context: Any) -> bytes:
     return request
 
 
 ECHO = {"unary_unary Echo": echo}
-
-
-async def test_more_calls_than_allowed_are_refused(ends: Any, error_of: Any) -> None:
-    held = ends.held()
-    client = await ends.pair({**ECHO, **held.methods}, maximum_concurrent_rpcs=2)
-    calls = [client.unary_unary("Hold")(b"") for _ in range(2)]
-    await until_in_loop(lambda: held.begun == 2)
-    words = ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!")
-    assert await error_of(client.unary_unary("Echo")(b"")) == words
-    assert (await error_of(client.unary_unary("Nothing")(b"")))[0] == "UNIMPLEMENTED"
-    calls[0].cancel()
-    while (outcome := await client.unary_unary("Echo")(b"x").code()).name == "RESOURCE_EXHAUSTED":
-        await asyncio.sleep(0.002)
-    assert outcome is OK
-
-
-@pytest.mark.parametrize("limit", [0, -1])
-async def test_a_limit_below_one_is_refused(ends: Any, limit: int) -> None:
-    with pytest.raises(ValueError, match="should be a positive integer"):
-        lucky_transport_stubs.aio_server(maximum_concurrent_rpcs=limit)
-
-
-async def test_a_stop_without_grace_ends_every_call(ends: Any, error_of: Any) -> None:
-    held = ends.held()
-    server = await ends.serve(held.methods)
-    client = ends.dial(server)
-    call = client.unary_unary("Hold")(b"")
-    await until_in_loop(lambda: held.begun)
-    assert await server.wait_for_termination(0.01)
-    await server.stop(None)
-    assert held.ended == 1
-    assert await error_of(call) == ("UNAVAILABLE", "Cancelling all calls")
-    assert not await server.wait_for_termination()
-    assert (await error_of(client.unary_unary("Hold")(b"")))[0] == "UNAVAILABLE"
-    with pytest.raises(grpc.aio.UsageError, match="not in ready state"):
-        await server.start()
-    await server.stop(None)
 
 
 async def test_a_stop_with_grace_lets_calls_end_and_refuses_new_ones(ends: Any, error_of: Any) -> None:
@@ -76,18 +38,6 @@ async def test_a_stop_with_grace_lets_calls_end_and_refuses_new_ones(ends: Any, 
     held.release.set()
     assert await call == b"done"
     await stopping
-
-
-async def test_the_shortest_of_several_graces_counts(ends: Any, error_of: Any) -> None:
-    held = ends.held()
-    server = await ends.serve(held.methods)
-    call = ends.dial(server).unary_unary("Hold")(b"")
-    await until_in_loop(lambda: held.begun)
-    long = asyncio.create_task(server.stop(1000))
-    await asyncio.sleep(0.01)
-    await server.stop(0.05)
-    await long
-    assert (await error_of(call))[0] == "UNAVAILABLE"
 
 
 async def test_a_name_that_is_taken_and_other_addresses_are_refused(ends: Any) -> None:
@@ -194,3 +144,60 @@ async def test_no_call_of_a_clean_run_is_logged_as_a_problem(ends: Any, caplog: 
     await until_in_loop(lambda: held.ended)
     await ends.aclose()
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_without_a_pool_blocking_handlers_run_in_the_loops(ends: Any) -> None:
+    def name(request: bytes, context: Any) -> bytes:
+        return threading.current_thread().name.encode()
+
+    client = await ends.pair({"unary_unary Name": name})
+    assert await client.unary_unary("Name")(b"") != threading.main_thread().name.encode()
+
+
+async def test_a_blocking_generator_ends_when_its_caller_has_gone(ends: Any) -> None:
+    ended: list[bool] = []
+
+    def endless(request: bytes, context: Any) -> Iterator[bytes]:
+        try:
+            while True:
+                yield bytes(1000)
+        finally:
+            ended.append(context.is_active())
+
+    client = await ends.pair({"unary_stream Endless": endless})
+    call = client.unary_stream("Endless")(b"")
+    await call.read()
+    call.cancel()
+    await until_in_loop(lambda: ended == [False])
+
+
+async def test_a_callback_that_is_added_as_the_handler_ends_is_refused_or_runs(
+    ends: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread of the pool may have asked whether the call is active just before it ended."""
+    contexts: list[Any] = []
+    ran: list[str] = []
+
+    def keep(request: bytes, context: Any) -> bytes:
+        contexts.append(context)
+        assert context.add_callback(lambda: ran.append("before the end"))
+        return request
+
+    client = await ends.pair({"unary_unary Keep": keep})
+    assert await client.unary_unary("Keep")(b"x") == b"x"
+    await until_in_loop(lambda: ran == ["before the end"])
+    monkeypatch.setattr(contexts[0], "is_active", lambda: True)
+    assert not contexts[0].add_callback(lambda: ran.append("after the end"))
+    assert ran == ["before the end"]
+
+
+async def test_an_abort_with_a_status_keeps_the_details_set_before(ends: Any, error_of: Any) -> None:
+    class Status(grpc.Status):
+        code, details, trailing_metadata = grpc.StatusCode.ABORTED, "", ()
+
+    async def abort(request: bytes, context: Any) -> None:
+        context.set_details("set before")
+        await context.abort_with_status(Status())
+
+    client = await ends.pair({"unary_unary Abort": abort})
+    assert await error_of(client.unary_unary("Abort")(b"")) == ("ABORTED", "set before")

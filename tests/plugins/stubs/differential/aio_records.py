@@ -95,8 +95,10 @@ async def ended(call: Any) -> Record:
     return {**await status(call), **state(call), "cancel": call.cancel()}
 
 
-def start(way: Way, method: Any, **options: Any) -> Any:
-    """Begin a call; where requests are written nothing is sent yet."""
+def start(way: Way, method: Any, *sent: Any, **options: Any) -> Any:
+    """Begin a call; where requests are written nothing is sent yet. `sent` is another request than usual."""
+    if sent:
+        return method(*sent, **options)
     if not way.arity.startswith("stream"):
         return method(REQUESTS[0], **options)
     return method(**options) if "write" in way.style else method(iter(REQUESTS), **options)
@@ -120,10 +122,10 @@ async def _write_all(call: Any) -> None:
     await call.done_writing()
 
 
-async def invoke(way: Way, method: Any, **options: Any) -> Record:
+async def invoke(way: Way, method: Any, *sent: Any, **options: Any) -> Record:
     """Make a call and return all there is to see of it, from its response to its state at the end."""
     try:
-        call = start(way, method, **options)
+        call = start(way, method, *sent, **options)
     except Exception as raised:
         return {"refused": error(raised)}
     return await finish(way, call)

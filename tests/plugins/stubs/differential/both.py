@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -48,6 +49,10 @@ async def echo(read: Read, context: Any) -> bytes:
     return await read()
 
 
+async def _once(item: Any) -> AsyncIterator[Any]:
+    yield item
+
+
 class Flag:
     """Something that happens once; a case and its handlers wait for it."""
 
@@ -70,7 +75,7 @@ class _AwaitedContext:
     """A handler's context whose methods are awaited as those of grpc.aio."""
 
     def __init__(self, context: Any) -> None:
-        self._context = context
+        self.given = self._context = context
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
@@ -156,6 +161,24 @@ class OverThreads:
 
         return stream if arity.endswith("stream") else unary
 
+    def flow(self, arity: str, make: Callable[[bytes], Iterable[bytes]]) -> Callable[[Any, Any], Any]:
+        """Return a handler that responds to each request with these items."""
+
+        def stream(request: Any, context: Any) -> Iterator[bytes]:
+            for one in request if arity.startswith("stream") else (request,):
+                yield from make(one)
+
+        return stream
+
+    async def gather(self, work: Callable[[int], Coroutine[Any, Any, Any]], count: int) -> list[Any]:
+        """Return what `work(number)` gives for every number, done at the same time."""
+        with ThreadPoolExecutor(8) as pool:
+            return list(pool.map(lambda number: run(work(number)), range(count)))
+
+    async def close(self, channel: Any, *grace: float) -> None:
+        """Close a channel."""
+        channel.close()
+
     def start(self, way: Way, method: Any, **options: Any) -> Any:
         """Begin a call whose caller is not blocked."""
         return (method.future if way.style == "future" else method)(invoking.argument(way.arity), **options)
@@ -176,13 +199,27 @@ class OverThreads:
         """Return what the caller gets, and all that the call then says."""
         return {"result": await self.result(way, call), **invoking.ended(call)}
 
-    async def invoke(self, way: Way, method: Any, **options: Any) -> Record:
-        """Make a call and return all there is to see of it."""
-        return invoking.invoke(way.style, method, invoking.argument(way.arity), **options)
+    async def invoke(self, way: Way, method: Any, *sent: Any, **options: Any) -> Record:
+        """Make a call and return all there is to see of it; `sent` is another request than usual."""
+        try:
+            return invoking.invoke(way.style, method, *(sent or (invoking.argument(way.arity),)), **options)
+        except Exception as raised:
+            return {"refused": records.error(raised)}
 
     async def attempt(self, method: Any, request: Any, **options: Any) -> Record:
         """Make a call with one response; return it, or what was raised."""
         return records.attempt(method, request, **options)
+
+    async def taken(self, method: Any, request: Any, **options: Any) -> Record:
+        """Make a call with a stream of responses; return them, and what ended them."""
+        try:
+            return records.taken(method(request, **options))
+        except Exception as raised:
+            return {"refused": records.error(raised)}
+
+    async def initial(self, call: Any) -> Any:
+        """Return the initial metadata of a call, once they have come."""
+        return records.entries(call.initial_metadata())
 
     async def code(self, call: Any) -> str:
         """Return the code with which a call ends."""
@@ -209,6 +246,7 @@ class OverAsyncio:
         self._ends = ends
         self.address, self.connect, self.server = ends.address, ends.connect, ends.server
         self.serve, self.method, self.pool = ends.serve, ends.method, ends.pool
+        self.unary_unary = ends.unary_unary
 
     def flag(self) -> Flag:
         return Flag(asyncio.Event())
@@ -246,6 +284,20 @@ class OverAsyncio:
 
         return stream if arity.endswith("stream") else unary
 
+    def flow(self, arity: str, make: Callable[[bytes], Iterable[bytes]]) -> Callable[[Any, Any], Any]:
+        async def stream(request: Any, context: Any) -> AsyncIterator[bytes]:
+            async for one in request if arity.startswith("stream") else _once(request):
+                for item in make(one):
+                    yield item
+
+        return stream
+
+    async def gather(self, work: Callable[[int], Coroutine[Any, Any, Any]], count: int) -> list[Any]:
+        return await asyncio.gather(*map(work, range(count)))
+
+    async def close(self, channel: Any, *grace: float) -> None:
+        await channel.close(*grace)
+
     def start(self, way: Way, method: Any, **options: Any) -> Any:
         return aio_records.start(way, method, **options)
 
@@ -263,8 +315,8 @@ class OverAsyncio:
     async def finish(self, way: Way, call: Any) -> Record:
         return await aio_records.finish(way, call)
 
-    async def invoke(self, way: Way, method: Any, **options: Any) -> Record:
-        return await aio_records.invoke(way, method, **options)
+    async def invoke(self, way: Way, method: Any, *sent: Any, **options: Any) -> Record:
+        return await aio_records.invoke(way, method, *sent, **options)
 
     async def attempt(self, method: Any, request: Any, **options: Any) -> Record:
         try:
@@ -272,6 +324,15 @@ class OverAsyncio:
         except Exception as raised:
             return {"refused": records.error(raised)}
         return await aio_records.attempt(call)
+
+    async def taken(self, method: Any, request: Any, **options: Any) -> Record:
+        try:
+            return await aio_records.taken(method(request, **options))
+        except Exception as raised:
+            return {"refused": records.error(raised)}
+
+    async def initial(self, call: Any) -> Any:
+        return records.entries(await call.initial_metadata())
 
     async def code(self, call: Any) -> str:
         return (await call.code()).name

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from lucky_transport_grpc.runtime import grpc
 
+from .ends import ARITIES
 from .registry import Case
 
 _INSTALLED = tuple(int(part) for part in grpc.__version__.split(".")[:2])
@@ -79,8 +80,8 @@ DIFFERENCES = (
         reason="all calls share a ring: a request travels when a handler will take it out",
     ),
     Difference(
-        cases=("aio_statuses.metadata_is_invalid_on_the_client",),
-        fields=("response", "code", "details", "initial", "trailing"),
+        cases=("aio_metadata.is_invalid_on_the_client",),
+        fields=("outcome",),
         grpc="grpc.aio.InternalError, and the call never ends",
         ours='AioRpcError INTERNAL, "Invalid metadata"',
         reason="as it is without asyncio; a call whose status never comes cannot be waited for",
@@ -130,11 +131,15 @@ DIFFERENCES = (
     ),
     Difference(
         cases=(
-            *("sizes.a_request_beyond_the_default", "sizes.a_response_beyond_the_default"),
-            *("sizes.the_server_receives_at_most[1001]", "sizes.the_client_receives_at_most[1001]"),
-            *("sizes.the_server_sends_at_most[1001]", "sizes.the_client_sends_at_most[1001]"),
-            *("sizes.a_stream_breaks_at_the_message_that_is_too_large", "sizes.a_call_that_goes_on_sends_at_most"),
-            *("aio_statuses.a_large_message[4194305-request]", "aio_statuses.a_large_message[4194305-response]"),
+            *("sizes.a_message_beyond_the_default", "aio_sizes.a_message_beyond_the_default"),
+            *(
+                f"{kind}sizes.an_end_has_a_limit[{arity}-{end}-grpc.max_{does}_message_length-1001]"
+                for kind, arities in (("", ARITIES), ("aio_", ARITIES[:2]))
+                for arity in arities
+                for end in ("server", "client")
+                for does in ("receive", "send")
+            ),
+            "sizes.a_stream_breaks_at_the_message_that_is_too_large",
             *("interop.max_inbound_size[1-server]", "interop.max_inbound_size[1-client]"),
         ),
         fields=("details",),

@@ -73,8 +73,8 @@ RELAY_DIFFERENCES = (
         why="gRPC's channel does not tell them from none",
     ),
     RelayDifference(
-        cases=("statuses.the_client_is_named", "metadata.names_the_program_too"),
-        fields=("value", "first", "last"),
+        cases=("metadata.names_the_client_and_the_program",),
+        fields=("first", "last"),
         what="the server sees the relay's user agent, address and authority",
         why="they are its own connection's",
     ),

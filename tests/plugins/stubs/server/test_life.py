@@ -88,14 +88,6 @@ def test_a_secure_port_needs_credentials(make_server: Any, address: Callable[[],
         make_server().add_secure_port(address(), None)
 
 
-def test_a_server_starts_once(serve: Any) -> None:
-    served = serve(ECHO)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="Cannot start already-started server!"):
-            served.server.start()
-        served.server.stop(None)
-
-
 def test_callers_may_come_before_the_start(
     make_server: Any, handlers_of: Any, address: Callable[[], str], dial: Any
 ) -> None:
@@ -115,28 +107,6 @@ def test_stopping_what_was_not_started_has_no_effect(
     assert server.stop(None).is_set()
     server.start()
     assert dial(target).unary_unary("Echo")(b"hello", timeout=PATIENCE_S) == b"hello"
-
-
-def test_a_stop_without_grace_ends_the_calls_and_returns_when_all_is_over(serve: Any, dial: Any, gate: Any) -> None:
-    entered, resume = gate(), gate()
-    seen: list[bool] = []
-
-    def hang(request: bytes, context: Any) -> bytes:
-        context.add_callback(lambda: seen.append(context.is_active()))
-        entered.set()
-        resume.wait()
-        return b""
-
-    served = serve({"unary_unary Hang": hang})
-    call = dial(served).unary_unary("Hang").future(b"", timeout=PATIENCE_S)
-    assert entered.wait(PATIENCE_S)
-    assert served.server.stop(None).is_set()
-    assert seen == [False]
-    with pytest.raises(grpc.RpcError):
-        call.result(PATIENCE_S)
-    assert (call.code(), call.details()) == (grpc.StatusCode.UNAVAILABLE, "Cancelling all calls")
-    assert not served.server.wait_for_termination(0)
-    assert served.server.stop(None).is_set()
 
 
 def test_a_server_that_is_dropped_stops_by_itself(handlers_of: Any, address: Callable[[], str], dial: Any) -> None:
@@ -222,12 +192,6 @@ def test_a_handler_may_stop_its_server(serve: Any, dial: Any, refused: Any, mark
     served = serve({"unary_unary Stop": stop})
     assert refused(dial(served).unary_unary("Stop"), b"")[0] == "UNAVAILABLE"
     assert not served.server.wait_for_termination(PATIENCE_S)
-
-
-def test_what_is_no_handler_is_refused(make_server: Any) -> None:
-    for misuse in (lambda: make_server(handlers=(5,)), lambda: make_server().add_generic_rpc_handlers((5,))):
-        with pytest.raises(AttributeError, match='does not have "service" method'):
-            misuse()
 
 
 def test_without_clients_a_server_has_one_thread_and_no_timer(serve: Any, dial: Any) -> None:

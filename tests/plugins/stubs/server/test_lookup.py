@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -25,70 +24,6 @@ def says(text: bytes) -> Any:
 
 def ask(client: Any, name: str = "Method", **options: Any) -> bytes:
     return client.unary_unary(name)(b"", timeout=PATIENCE_S, **options)
-
-
-def test_registered_methods_alone_are_served(make_server: Any, address: Any, dial: Any) -> None:
-    server, target = make_server(), address()
-    server.add_registered_method_handlers("t.Test", {"Method": says(b"registered")})
-    server.add_insecure_port(target)
-    server.start()
-    assert ask(dial(target)) == b"registered"
-
-
-def test_a_registered_method_goes_before_generic_ones_and_of_these_the_first(
-    serve: Any, handlers_of: Any, dial: Any
-) -> None:
-    served = serve({"unary_unary Method": says(b"first")})
-    served.server.add_generic_rpc_handlers(
-        (handlers_of({"unary_unary Method": says(b"second"), "unary_unary Other": says(b"other")}),)
-    )
-    client = dial(served)
-    assert (ask(client), ask(client, "Other")) == (b"first", b"other")
-    served.server.add_registered_method_handlers("t.Test", {"Method": says(b"registered")})
-    assert ask(client) == b"registered"
-
-
-def test_a_handler_that_breaks_while_it_is_looked_for_fails_the_call_only(
-    serve: Any, make_server: Any, dial: Any, refused: Any
-) -> None:
-    class Broken(grpc.GenericRpcHandler):
-        def service(self, handler_call_details: Any) -> Any:
-            return {}[handler_call_details.method]
-
-    served = serve({"unary_unary Method": says(b"well")})
-    served.server.add_generic_rpc_handlers((Broken(),))
-    client = dial(served)
-    assert refused(client.unary_unary("Other"), b"") == ("UNKNOWN", "Error in service handler!")
-    assert ask(client) == b"well"
-
-
-class Noting(grpc.ServerInterceptor):
-    """Notes what it is asked for, and goes on."""
-
-    def __init__(self, name: str, notes: list[Any]) -> None:
-        self._name, self._notes = name, notes
-
-    def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-        self._notes.append((self._name, handler_call_details.method, dict(handler_call_details.invocation_metadata)))
-        return continuation(handler_call_details._replace(method=handler_call_details.method.replace("Old", "New")))
-
-
-def test_an_interceptor_may_answer_itself_and_sees_registered_methods_and_unknown_ones_too(
-    serve: Any, dial: Any, refused: Any
-) -> None:
-    notes: list[Any] = []
-
-    class Deputy(grpc.ServerInterceptor):
-        def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-            found = continuation(handler_call_details)
-            return says(b"instead of " + found.unary_unary(b"", None)) if found else None
-
-    served = serve({}, interceptors=[Noting("first", notes), Deputy()])
-    served.server.add_registered_method_handlers("t.Test", {"Method": says(b"registered")})
-    client = dial(served)
-    assert ask(client) == b"instead of registered"
-    assert refused(client.unary_unary("Nothing"), b"")[0] == "UNIMPLEMENTED"
-    assert [path for _, path, _ in notes] == ["/t.Test/Method", "/t.Test/Nothing"]
 
 
 class _Half:
@@ -155,20 +90,6 @@ def test_a_pool_that_takes_no_task_fails_that_call_and_keeps_no_slot(
             else:
                 assert ask(client) == b"well"
         server.stop(None).wait(PATIENCE_S)
-
-
-def test_what_an_interceptor_sets_in_its_context_the_handler_sees(serve: Any, dial: Any) -> None:
-    who: contextvars.ContextVar[bytes] = contextvars.ContextVar("who", default=b"nobody")
-
-    class Naming(grpc.ServerInterceptor):
-        def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-            assert who.get() == b"nobody"
-            who.set(dict(handler_call_details.invocation_metadata)["who"].encode())
-            return continuation(handler_call_details)
-
-    client = dial(serve({"unary_unary Who": lambda request, context: who.get()}, interceptors=[Naming()]))
-    for name in ("ada", "bob"):
-        assert ask(client, "Who", metadata=(("who", name),)) == name.encode()
 
 
 class Servicer:

@@ -168,12 +168,26 @@ def a_callback_that_fails_stops_nobody(ends: Ends) -> Record:
     channel, diary = ends.connect(ends.serve(ECHO).target), Diary()
 
     def fail(connectivity: Any) -> None:
+        failing.note(connectivity)
         raise RuntimeError("a defect of the callback")
 
+    failing = Diary()
     channel.subscribe(fail, try_to_connect=True)
     channel.subscribe(diary.note)
     ready = grpc.ChannelConnectivity.READY
-    return {"ready": ready in _until(diary, lambda lines: ready in lines)}
+    return {"ready": [ready in _until(one, lambda lines: ready in lines) for one in (diary, failing)]}
+
+
+@case
+def a_callback_may_unsubscribe_and_call(ends: Ends) -> Record:
+    channel, diary = ends.connect(ends.serve(ECHO).target), Diary()
+
+    def look(connectivity: Any) -> None:
+        channel.unsubscribe(look)
+        diary.note((connectivity, attempt(channel.unary_unary(path()), b"request", timeout=PATIENCE_S)))
+
+    channel.subscribe(look)
+    return {"told": diary.after(1)}
 
 
 @case

@@ -1,46 +1,40 @@
-"""Many calls at once, from many threads, on one channel and on several."""
+"""Many calls at once, from many threads or tasks, on one channel and on several."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
+from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, Driver, Read, echo
 from ..ends import ARITIES, Ends, method_handler, path
-from ..invoking import WAYS, Way, answering, argument, invoke
-from ..records import PATIENCE_S, Diary, Record, attempt, taken
+from ..invoking import Way
+from ..records import PATIENCE_S, Diary, Record, attempt
 from ..registry import case, each
 
-THREADS = 8
+AT_ONCE = 8
 CALLS = 40
+STREAMS = {THREADS: [Way("unary_stream", "iterator")], ASYNCIO: [Way("unary_stream", "read")]}
 
 
-def _all(work: Any, count: int = CALLS) -> list[Any]:
-    """Return what `work(number)` gives for every number, done by several threads."""
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(work, range(count)))
-
-
-@each(way=WAYS)
-def calls_of_many_threads(ends: Ends, way: Way) -> Record:
-    method = ends.method(way.arity, answering(way.arity, lambda request, _: request))
-    seen = _all(lambda number: invoke(way.style, method, argument(way.arity)))
+@each(BOTH, way=WAYS)
+async def calls_of_many(ends: Driver, way: Way) -> Record:
+    method = await ends.method(way.arity, ends.behaviour(way.arity, echo, b"first"))
+    seen = await ends.gather(lambda _: ends.invoke(way, method), CALLS)
     return {"the same": all(one == seen[0] for one in seen), "one": seen[0]}
 
 
-@each(arity=ARITIES)
-def every_caller_gets_its_own_answer(ends: Ends, arity: str) -> Record:
-    method = ends.method(arity, answering(arity, lambda request, _: request))
+@each(BOTH, arity=ARITIES)
+async def every_caller_gets_its_own_answer(ends: Driver, arity: str) -> Record:
+    method = await ends.method(arity, ends.behaviour(arity, echo, b"first"))
 
-    def call(number: int) -> Any:
+    async def call(number: int) -> Any:
         own = str(number).encode()
-        answer = method(iter((own, own)) if arity.startswith("stream") else own)
-        return list(answer) if arity.endswith("stream") else answer
+        sent = iter((own, own)) if arity.startswith("stream") else own
+        return await (ends.taken if arity.endswith("stream") else ends.attempt)(method, sent)
 
-    return {"answers": _all(call)}
+    return {"answers": await ends.gather(call, CALLS)}
 
 
 @case
@@ -68,45 +62,52 @@ def futures_end_in_the_order_of_their_answers(ends: Ends) -> Record:
     return {**seen, "slow": attempt(slow.result, timeout=PATIENCE_S), "late": diary.after(2)}
 
 
-@case
-def streams_run_side_by_side(ends: Ends) -> Record:
-    method = ends.unary_stream(lambda request, context: (request + str(n).encode() for n in range(50)), workers=THREADS)
-    calls = [method(str(number).encode()) for number in range(THREADS)]
-    turns = [[next(call) for call in calls] for _ in range(50)]
-    return {"turns": turns, "ends": [taken(call) for call in calls]}
+@each(BOTH, way=STREAMS)
+async def streams_run_side_by_side(ends: Driver, way: Way) -> Record:
+    method = await ends.method(
+        way.arity, ends.flow(way.arity, lambda request: (request + str(n).encode() for n in range(50)))
+    )
+    calls = [method(str(number).encode()) for number in range(AT_ONCE)]
+    turns = [[await ends.first(way, call) for call in calls] for _ in range(50)]
+    return {"turns": turns, "ends": [await ends.finish(way, call) for call in calls]}
 
 
-@case
-def conversations_run_side_by_side(ends: Ends) -> Record:
-    def behaviour(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        for request in requests:
-            yield request.upper()
+@each(BOTH)
+async def conversations_run_side_by_side(ends: Driver) -> Record:
+    method = await ends.method("stream_stream", ends.flow("stream_stream", lambda request: (request.upper(),)))
 
-    method = ends.stream_stream(behaviour, workers=THREADS)
-    return {"all": _all(lambda number: taken(method(iter([f"a{number}-{n}".encode() for n in range(20)]))), THREADS)}
+    async def talk(number: int) -> Record:
+        return await ends.taken(method, iter([f"a{number}-{n}".encode() for n in range(20)]))
+
+    return {"all": await ends.gather(talk, AT_ONCE)}
 
 
-@case
-def unary_calls_pass_a_stream_nobody_reads(ends: Ends) -> Record:
-    served = ends.serve(
+@each(BOTH, way=STREAMS)
+async def unary_calls_pass_a_stream_nobody_reads(ends: Driver, way: Way) -> Record:
+    endless = ends.flow(way.arity, lambda request: iter(lambda: b"x" * 1_000, None))
+    served = await ends.serve(
         {
-            "Endless": method_handler("unary_stream", lambda request, context: iter(lambda: b"x" * 1_000, None)),
-            "Echo": method_handler("unary_unary", lambda request, context: request),
+            "Endless": method_handler(way.arity, endless),
+            "Echo": method_handler("unary_unary", ends.behaviour("unary_unary", echo)),
         }
     )
     channel = ends.connect(served.target)
-    endless = channel.unary_stream(path("Endless"))(b"request")
-    echo = channel.unary_unary(path("Echo"))
-    seen = {"first": len(next(endless)), "answers": [attempt(echo, b"request", timeout=PATIENCE_S) for _ in range(20)]}
-    endless.cancel()
+    stream, method = channel.unary_stream(path("Endless"))(b"request"), channel.unary_unary(path("Echo"))
+    seen: Record = {"first": await ends.first(way, stream)}
+    seen["answers"] = [await ends.attempt(method, b"request", timeout=PATIENCE_S) for _ in range(20)]
+    stream.cancel()
     return seen
 
 
-@case
-def many_channels_to_one_server(ends: Ends) -> Record:
-    served = ends.serve({"Method": method_handler("unary_unary", lambda request, context: request)})
-    methods = [ends.connect(served.target).unary_unary(path()) for _ in range(THREADS)]
-    return {"answers": _all(lambda number: methods[number % THREADS](str(number).encode()))}
+@each(BOTH)
+async def many_channels_to_one_server(ends: Driver) -> Record:
+    served = await ends.serve({"Method": method_handler("unary_unary", ends.behaviour("unary_unary", echo))})
+    methods = [ends.connect(served.target).unary_unary(path()) for _ in range(AT_ONCE)]
+
+    async def call(number: int) -> Record:
+        return await ends.attempt(methods[number % AT_ONCE], str(number).encode())
+
+    return {"answers": await ends.gather(call, CALLS)}
 
 
 @case
@@ -119,15 +120,32 @@ def one_channel_of_many_methods(ends: Ends) -> Record:
     return {"answers": [channel.unary_unary(path(f"Method{number}"))(b"") for number in range(300)]}
 
 
-@case
-def some_fail_and_the_others_do_not(ends: Ends) -> Record:
-    def behaviour(request: bytes, context: Any) -> bytes:
+@each(BOTH)
+async def some_fail_and_the_others_do_not(ends: Driver) -> Record:
+    async def answer(read: Read, context: Any) -> bytes:
+        request = await read()
         if int(request) % 3 == 0:
-            context.abort(grpc.StatusCode.ABORTED, request.decode())
+            await context.abort(grpc.StatusCode.ABORTED, request.decode())
         return request
 
-    method = ends.unary_unary(behaviour)
-    return {"calls": _all(lambda number: attempt(method, str(number).encode()))}
+    method = await ends.method("unary_unary", ends.behaviour("unary_unary", answer))
+    return {"calls": await ends.gather(lambda number: ends.attempt(method, str(number).encode()), CALLS)}
+
+
+@each(BOTH, way={driver: ways[:1] for driver, ways in FREE_WAYS.items()})
+async def some_are_cancelled_and_the_others_go_on(ends: Driver, way: Way) -> Record:
+    gate = ends.gate()
+
+    async def answer(read: Read, context: Any) -> bytes:
+        await gate.happened()
+        return await read()
+
+    method = await ends.method(way.arity, ends.behaviour(way.arity, answer))
+    calls = [ends.start(way, method) for _ in range(AT_ONCE)]
+    await ends.settle()
+    seen: Record = {"cancelling": [call.cancel() for call in calls[::2]]}
+    gate.set()
+    return {**seen, "outcomes": [await ends.result(way, call) for call in calls]}
 
 
 @case
@@ -140,8 +158,8 @@ def calls_are_cancelled_from_another_thread(ends: Ends) -> Record:
         return request
 
     method = ends.unary_unary(behaviour)
-    futures = [method.future(b"request") for _ in range(THREADS)]
-    begun.after(THREADS)
+    futures = [method.future(b"request") for _ in range(AT_ONCE)]
+    begun.after(AT_ONCE)
     canceller = threading.Thread(target=lambda: [future.cancel() for future in futures])
     canceller.start()
     results = [attempt(future.result, PATIENCE_S) for future in futures]
@@ -149,12 +167,13 @@ def calls_are_cancelled_from_another_thread(ends: Ends) -> Record:
     return {"results": results}
 
 
-@case
-def a_handler_calls_its_own_server(ends: Ends) -> Record:
+@each(BOTH)
+async def a_handler_calls_its_own_server(ends: Driver) -> Record:
     onward: list[Any] = []
 
-    def behaviour(request: bytes, context: Any) -> bytes:
-        return onward[0](request[1:]) + b"." if request else b"end"
+    async def answer(read: Read, context: Any) -> bytes:
+        request = await read()
+        return (await ends.attempt(onward[0], request[1:]))["value"] + b"." if request else b"end"
 
-    onward.append(ends.unary_unary(behaviour))
-    return attempt(onward[0], b"12345", timeout=PATIENCE_S)
+    onward.append(await ends.method("unary_unary", ends.behaviour("unary_unary", answer)))
+    return await ends.attempt(onward[0], b"12345", timeout=PATIENCE_S)

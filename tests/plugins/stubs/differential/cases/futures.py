@@ -98,7 +98,7 @@ def a_call_is_cancelled_twice(ends: Ends, way: Way) -> Record:
     }
 
 
-@each(way=FREE_WAYS, ending=("success", "failure", "cancellation"))
+@each(way=FREE_WAYS, ending=("success", "failure", "cancellation", "deadline"))
 def callbacks_come_once_and_in_order(ends: Ends, way: Way, ending: str) -> Record:
     diary, gate = Diary(), ends.gate()
 
@@ -112,12 +112,15 @@ def callbacks_come_once_and_in_order(ends: Ends, way: Way, ending: str) -> Recor
         yield unary(request, context)
 
     method = ends.method(way.arity, stream if way.style == "iterator" else unary)
-    call = (method if way.style == "iterator" else method.future)(argument(way.arity))
+    start = method if way.style == "iterator" else method.future
+    call = start(argument(way.arity), timeout=0.3 if ending == "deadline" else PATIENCE_S)
     call.add_done_callback(lambda told: diary.note(("done", told is call)))
     added = call.add_callback(lambda: diary.note("callback"))
     call.add_done_callback(lambda told: diary.note(("done again", told.done(), told.code().name)))
     if ending == "cancellation":
         call.cancel()
+    if ending == "deadline":
+        diary.after(3)  # though nobody asks
     gate.set()
     if way.style == "iterator":
         attempt(list, call)

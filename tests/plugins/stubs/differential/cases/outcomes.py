@@ -111,8 +111,8 @@ async def expires(ends: Driver, way: Way) -> Record:
     return {**seen, "handler": "came late"}
 
 
-@each((THREADS,), way=WAYS)
-async def has_expired_before_it_begins(ends: OverThreads, way: Way) -> Record:
+@each(BOTH, way=WAYS)
+async def has_expired_before_it_begins(ends: Driver, way: Way) -> Record:
     method = await ends.method(way.arity, ends.behaviour(way.arity, echo, b"first"))
     return await ends.invoke(way, method, timeout=-1)
 
@@ -141,6 +141,18 @@ async def is_cancelled(ends: Driver, way: Way) -> Record:
     if isinstance(ends, OverAsyncio):
         seen["handler cancelled"] = await stopped.happened()
     return seen
+
+
+@each(BOTH, way={driver: [way for way in ways if way.arity == "unary_stream"] for driver, ways in WAYS.items()})
+async def is_over_once_all_was_taken(ends: Driver, way: Way) -> Record:
+    async def abort(read: Read, context: Any) -> None:
+        await context.abort(grpc.StatusCode.DATA_LOSS, "the rest is lost")
+
+    method = await ends.method(way.arity, ends.behaviour(way.arity, abort, b"first", b"second"))
+    call = ends.start(way, method)
+    await ends.invoke(way, method)  # what was sent before has come by now
+    seen: Record = {"before": ends.state(call), "first": await ends.first(way, call)}
+    return {**seen, "between": ends.state(call), **await ends.finish(way, call)}
 
 
 @each(BOTH, way=SAFE_WAYS)
@@ -197,13 +209,13 @@ async def the_client_cannot_convert(ends: Driver, way: Way, place: str) -> Recor
 
 
 @each(
-    (THREADS,),
+    BOTH,
     arities=("stream_unary to unary_unary", "unary_unary to stream_unary", "unary_stream to unary_unary"),
 )
-async def meets_a_handler_of_another_arity(ends: OverThreads, arities: str) -> Record:
+async def meets_a_handler_of_another_arity(ends: Driver, arities: str) -> Record:
     client, server = arities.split(" to ")
     served = await ends.serve({"Method": method_handler(server, ends.behaviour(server, echo, b"first"))})
-    way = Way(client, "iterator" if client.endswith("stream") else "blocking")
+    way = next(way for way in WAYS[ends.driver] if way.arity == client)
     return await ends.invoke(way, getattr(ends.connect(served.target), client)(path()), timeout=PATIENCE_S)
 
 

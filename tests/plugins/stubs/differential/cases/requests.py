@@ -9,6 +9,7 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
+from ..both import ASYNCIO, BOTH, THREADS, Driver, Read, echo
 from ..ends import Ends, method_handler, path
 from ..invoking import WAYS, Way, answering, argument, invoke
 from ..records import PATIENCE_S, Diary, Record, attempt, taken
@@ -139,8 +140,8 @@ def the_iterator_blocks_and_the_handler_answers(ends: Ends) -> Record:
     return attempt(method.with_call, requests(), timeout=PATIENCE_S)
 
 
-@case
-def the_iterator_blocks_and_the_call_is_cancelled(ends: Ends) -> Record:
+@each(ending=("cancellation", "deadline"))
+def the_iterator_blocks_and_the_call_ends(ends: Ends, ending: str) -> Record:
     gate = ends.gate()
     there = Diary()
 
@@ -150,12 +151,16 @@ def the_iterator_blocks_and_the_call_is_cancelled(ends: Ends) -> Record:
 
     def behaviour(requests: Iterator[bytes], context: Any) -> bytes:
         there.note(next(requests))
-        there.note("item" if "value" in attempt(next, requests) else "end")  # how it ends is a race in gRPC
+        for _ in range(2):
+            there.note("item" if "value" in attempt(next, requests) else "end")  # how it ends is a race in gRPC
         return b"response"
 
-    future = ends.stream_unary(behaviour).future(requests())
+    timeout = PATIENCE_S if ending == "cancellation" else 1
+    future = ends.stream_unary(behaviour).future(requests(), timeout=timeout)
     there.after(1)
-    return {"cancel": future.cancel(), "result": attempt(future.result), "handler": there.after(2)}
+    if ending == "deadline":  # the handler may answer before the caller's clock is looked at
+        return {"handler": there.after(3)}
+    return {"cancel": future.cancel(), "result": attempt(future.result), "handler": there.after(3)}
 
 
 @case
@@ -218,28 +223,28 @@ def the_path_is_wrong(ends: Ends, wrong: str) -> Record:
     return attempt(lambda: ends.connect(served.target).unary_unary(name)(b"request", timeout=PATIENCE_S))
 
 
-@each(timeout=("text", "huge"))
-def the_timeout_is(ends: Ends, timeout: str) -> Record:
-    value: Any = {"text": "1", "huge": 1e9}[timeout]
-    return attempt(ends.unary_unary(lambda request, context: request), b"request", timeout=value)
+@each(BOTH, timeout={THREADS: ("1", 1e9), ASYNCIO: ("1", -1)})
+async def the_timeout_is(ends: Driver, timeout: Any) -> Record:
+    method = await ends.method("unary_unary", ends.behaviour("unary_unary", echo))
+    return await ends.attempt(method, b"request", timeout=timeout)
 
 
-@each(compression=tuple(grpc.Compression))
-def compression_changes_nothing_to_see(ends: Ends, compression: Any) -> Record:
-    def behaviour(request: bytes, context: Any) -> bytes:
+@each(BOTH, compression=tuple(grpc.Compression))
+async def compression_changes_nothing_to_see(ends: Driver, compression: Any) -> Record:
+    async def answer(read: Read, context: Any) -> bytes:
         context.set_compression(compression)
         context.disable_next_message_compression()
-        return request
+        return await read()
 
-    return attempt(
-        ends.unary_unary(behaviour, compression=compression).with_call, b"x" * 5_000, compression=compression
-    )
+    method = await ends.method("unary_unary", ends.behaviour("unary_unary", answer), compression=compression)
+    return await ends.attempt(method, b"x" * 5_000, compression=compression)
 
 
-@case
-def credentials_need_a_secure_channel(ends: Ends) -> Record:
-    method = ends.unary_unary(lambda request, context: request)
-    return attempt(method, b"request", credentials=grpc.access_token_call_credentials("token"), timeout=PATIENCE_S)
+@each(BOTH)
+async def credentials_need_a_secure_channel(ends: Driver) -> Record:
+    method = await ends.method("unary_unary", ends.behaviour("unary_unary", echo))
+    given = grpc.access_token_call_credentials("token")
+    return await ends.attempt(method, b"request", credentials=given, timeout=PATIENCE_S)
 
 
 def _deserializing(ends: Ends, deserialize: Callable[[bytes], Any]) -> Record:

@@ -10,6 +10,7 @@ from typing import Any
 
 from grpc.experimental import ChannelOptions
 
+from ..both import BOTH, Driver, Read
 from ..ends import Ends, method_handler, path
 from ..records import PATIENCE_S, Diary, Record, attempt, happened, status, taken
 from ..registry import case, each
@@ -129,10 +130,14 @@ def the_generator_is_closed_when_the_client_cancels(ends: Ends) -> Record:
     return {**seen, "handler": diary.after(2)}
 
 
-@each(answer=("None", "text"))
-def a_unary_response_is_no_bytes(ends: Ends, answer: str) -> Record:
-    value: Any = {"None": None, "text": "text"}[answer]
-    return attempt(ends.unary_unary(lambda request, context: value), b"request", timeout=2)
+@each(BOTH, answer=(None, "text"))
+async def a_unary_response_is_no_bytes(ends: Driver, answer: Any) -> Record:
+    async def behaviour(read: Read, context: Any) -> Any:
+        return answer
+
+    return await ends.attempt(
+        await ends.method("unary_unary", ends.behaviour("unary_unary", behaviour)), b"", timeout=2
+    )
 
 
 @each(answer=("None", "a list", "a number"))

@@ -16,7 +16,6 @@ from ..records import PATIENCE_S, Diary, Record, attempt, happened
 from ..registry import case, each
 
 ONE_FREE = {driver: ways[:1] for driver, ways in FREE_WAYS.items()}
-FUTURE = FREE_WAYS[THREADS][0]
 
 
 def _echo(ends: Driver) -> dict[str, Any]:
@@ -93,9 +92,9 @@ async def grace_runs_out(ends: Driver, way: Way) -> Record:
     return {**seen, "stopped": await stopping}
 
 
-@each((THREADS,))
-async def new_calls_are_refused_during_grace(ends: OverThreads) -> Record:
-    pending = _Pending(ends, FUTURE)
+@each(BOTH)
+async def new_calls_are_refused_during_grace(ends: Driver) -> Record:
+    pending = _Pending(ends, ONE_FREE[ends.driver][0])
     await pending.begin()
     stopping = ends.stopping(pending.server, PATIENCE_S)
     refused = await ends.attempt(pending.channel.unary_unary(path("Other")), b"request", timeout=PATIENCE_S)
@@ -103,9 +102,9 @@ async def new_calls_are_refused_during_grace(ends: OverThreads) -> Record:
     return {"refused": "raised" in refused, **await pending.outcome(), "stopped": await stopping}
 
 
-@each((THREADS,))
-async def a_shorter_grace_overrides_a_longer_one(ends: OverThreads) -> Record:
-    pending = _Pending(ends, FUTURE)
+@each(BOTH)
+async def a_shorter_grace_overrides_a_longer_one(ends: Driver) -> Record:
+    pending = _Pending(ends, ONE_FREE[ends.driver][0])
     await pending.begin()
     stopping = [ends.stopping(pending.server, grace) for grace in (PATIENCE_S, 0.05, PATIENCE_S)]
     seen = await pending.outcome()
@@ -236,8 +235,8 @@ async def only_so_many_calls_at_once(ends: Driver, way: Way, limit: int) -> Reco
     return seen
 
 
-@each((THREADS,))
-async def a_place_is_free_again_after_a_call(ends: OverThreads) -> Record:
+@each(BOTH)
+async def a_place_is_free_again_after_a_call(ends: Driver) -> Record:
     behaviour = ends.behaviour("unary_unary", echo)
     method = await ends.method("unary_unary", behaviour, maximum_concurrent_rpcs=1)
     done = 0
@@ -255,6 +254,11 @@ async def unknown_methods_take_no_place(ends: OverThreads) -> Record:
         "known": await ends.attempt(channel.unary_unary(path()), b"request"),
         "unknown": await ends.attempt(channel.unary_unary(path("Other")), b"request"),
     }
+
+
+@each((ASYNCIO,), limit=(0, -1))
+async def an_asyncio_limit_is_below_one(ends: OverAsyncio, limit: int) -> Record:
+    return attempt(lambda: ends.server(maximum_concurrent_rpcs=limit) and None)
 
 
 @case

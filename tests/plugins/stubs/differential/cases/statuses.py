@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..both import ASYNCIO, BOTH, THREADS, Driver, OverThreads
+from ..both import ASYNCIO, BOTH, THREADS, Driver, OverAsyncio, OverThreads
 from ..ends import ARITIES, Ends
 from ..invoking import Way, argument, invoke
-from ..records import Record, attempt, entries, plain, taken
+from ..records import PATIENCE_S, Record, attempt, entries, plain, taken
 from ..registry import each
 
 CODES = tuple(code.name for code in grpc.StatusCode)
@@ -62,8 +63,8 @@ async def details_are_said_as_they_are(ends: Driver, details: str) -> Record:
     return await told(ends, lambda context: context.abort(grpc.StatusCode.ABORTED, DETAILS[details]))
 
 
-@each((THREADS,), details=tuple(DETAILS))
-async def an_exception_is_quoted(ends: OverThreads, details: str) -> Record:
+@each(BOTH, details=tuple(DETAILS))
+async def an_exception_is_quoted(ends: Driver, details: str) -> Record:
     async def fail(context: Any) -> None:
         raise ValueError(DETAILS[details])
 
@@ -88,8 +89,8 @@ async def a_code_without_details(ends: Driver) -> Record:
     return await told(ends, act)
 
 
-@each((THREADS,))
-async def a_code_and_no_response(ends: OverThreads) -> Record:
+@each(BOTH)
+async def a_code_and_no_response(ends: Driver) -> Record:
     async def act(context: Any) -> None:
         context.set_code(grpc.StatusCode.NOT_FOUND)
         context.set_details("nowhere")
@@ -97,8 +98,8 @@ async def a_code_and_no_response(ends: OverThreads) -> Record:
     return await told(ends, act)
 
 
-@each((THREADS,), value=(5, 99, "NOT_FOUND"))
-async def a_code_that_is_no_status_code(ends: OverThreads, value: Any) -> Record:
+@each(BOTH, value=(5, 99, "NOT_FOUND"))
+async def a_code_that_is_no_status_code(ends: Driver, value: Any) -> Record:
     async def act(context: Any) -> bytes:
         context.set_code(value)
         return b"response"
@@ -116,13 +117,13 @@ async def details_that_are_no_text(ends: OverThreads, value: Any) -> Record:
     return await told(ends, act)
 
 
-@each((THREADS,))
-async def aborting_with_something_that_is_no_code(ends: OverThreads) -> Record:
+@each(BOTH)
+async def aborting_with_something_that_is_no_code(ends: Driver) -> Record:
     return await told(ends, lambda context: context.abort(5, "details"))
 
 
-@each((THREADS,))
-async def a_code_is_set_before_an_exception(ends: OverThreads) -> Record:
+@each(BOTH)
+async def a_code_is_set_before_an_exception(ends: Driver) -> Record:
     async def act(context: Any) -> None:
         context.set_code(grpc.StatusCode.DATA_LOSS)
         context.set_details("half of it")
@@ -171,8 +172,8 @@ async def an_abort_that_is_caught_still_aborts(ends: Driver) -> Record:
     return await told(ends, act)
 
 
-@each((THREADS,))
-async def an_abort_is_followed_by_an_error(ends: OverThreads) -> Record:
+@each(BOTH)
+async def an_abort_is_followed_by_an_error(ends: Driver) -> Record:
     async def act(context: Any) -> None:
         try:
             await context.abort(grpc.StatusCode.ABORTED, "first")
@@ -258,3 +259,31 @@ def an_exception_of_any_class(ends: Ends, raised: Exception) -> Record:
         raise raised
 
     return attempt(ends.unary_unary(fail).with_call, b"request")
+
+
+@each((ASYNCIO,))
+async def aborting_twice(ends: OverAsyncio) -> Record:
+    seen: list[Any] = []
+    ended = asyncio.Event()
+
+    async def act(context: Any) -> None:
+        for code in (grpc.StatusCode.ABORTED, grpc.StatusCode.INTERNAL):
+            try:
+                await context.abort(code, code.name)
+            except BaseException as raised:
+                seen.append((type(raised).__mro__[1].__name__, str(raised)))
+        ended.set()
+        raise RuntimeError("a third time")
+
+    call = await told(ends, act)
+    await asyncio.wait_for(ended.wait(), PATIENCE_S)  # the caller has its status after the first
+    return {"call": call, "there": seen}
+
+
+@each((ASYNCIO,))
+async def an_abort_takes_trailing_metadata(ends: OverAsyncio) -> Record:
+    async def act(context: Any) -> None:
+        context.set_trailing_metadata((("early", "yes"),))
+        await context.abort(grpc.StatusCode.ABORTED, "details", trailing_metadata=(("late", "yes"),))
+
+    return await told(ends, act)

@@ -1,9 +1,11 @@
-"""A server whose pool is gone, and callers who die, write garbage or read nothing."""
+"""A server and its callers, beside what `differential` compares: who they are, those who leave, die, write garbage."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,6 +19,69 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 import lucky_transport_stubs
 from lucky_transport.deadline import Deadline
 from lucky_transport.shm.listener.connecting import connect_pipe
+
+
+def test_a_peer_is_a_connection_and_nobody_is_authenticated(serve: Any, dial: Any) -> None:
+    peers: list[str] = []
+
+    def handler(request: bytes, context: Any) -> bytes:
+        assert (context.peer_identities(), context.peer_identity_key()) == (None, None)
+        assert context.auth_context()["transport_security_type"] == [b"insecure"]
+        peers.append(context.peer())
+        return b""
+
+    served = serve({"unary_unary Method": handler})
+    for client in (dial(served), dial(served)):
+        for _ in range(2):
+            client.unary_unary("Method")(b"", timeout=PATIENCE_S)
+    assert all(re.fullmatch(r"ipv4:127\.0\.0\.1:\d{4,5}", peer) for peer in peers)
+    assert peers[0] == peers[1] != peers[2] == peers[3]
+
+
+def test_a_method_is_not_called_for_a_call_that_was_cancelled_before(serve: Any, dial: Any, gate: Any) -> None:
+    entered, resume = gate(), gate()
+    asked: list[bytes] = []
+
+    def handler(request: bytes, context: Any) -> bytes:
+        asked.append(request)
+        entered.set()
+        resume.wait()
+        return request
+
+    @lucky_transport_stubs.inline
+    def ping(request: bytes, context: Any) -> bytes:
+        return b""
+
+    client = dial(serve({"unary_unary Method": handler, "unary_unary Ping": ping}, workers=1))
+    first = client.unary_unary("Method").future(b"first", timeout=PATIENCE_S)
+    assert entered.wait(PATIENCE_S)
+    second = client.unary_unary("Method").future(b"second", timeout=PATIENCE_S)
+    third = client.unary_unary("Method").future(b"third", timeout=PATIENCE_S)
+    second.cancel()
+    client.unary_unary("Ping")(b"", timeout=PATIENCE_S)  # so the server has read the cancel before it
+    resume.set()
+    assert (first.result(PATIENCE_S), third.result(PATIENCE_S)) == (b"first", b"third")
+    assert asked == [b"first", b"third"]
+
+
+def test_a_thread_that_still_reads_requests_is_released_by_the_answer(serve: Any, dial: Any, gate: Any) -> None:
+    never = gate()
+    seen: list[Any] = []
+
+    def handler(requests: Iterator[bytes], context: Any) -> bytes:
+        reading = threading.Thread(target=lambda: seen.append(list(requests)))
+        reading.start()
+        until(lambda: reading.is_alive())
+        return b"enough"
+
+    def requests() -> Iterator[bytes]:
+        yield b"first"
+        never.wait()
+
+    client = dial(serve({"stream_unary Method": handler}))
+    call = client.stream_unary("Method").future(requests(), timeout=PATIENCE_S)
+    assert call.result(PATIENCE_S) == b"enough"
+    until(lambda: seen)
 
 
 def length(request: bytes, context: Any) -> bytes:
@@ -100,17 +165,3 @@ def test_a_caller_who_writes_garbage_is_dropped_and_the_others_are_served(serve:
     until(lambda: bad.peer_left)
     bad.close()
     assert client.unary_unary("Length")(b"x", timeout=PATIENCE_S) == b"1"
-
-
-def test_a_caller_who_reads_nothing_holds_nobody_up(serve: Any, dial: Any) -> None:
-    def endless(request: bytes, context: Any) -> Iterator[bytes]:
-        while True:
-            yield bytes(1000)
-
-    served = serve({**METHODS, "unary_stream Endless": endless})
-    lazy, client = dial(served), dial(served)
-    calls = [lazy.unary_stream("Endless")(b"", timeout=PATIENCE_S) for _ in range(3)]
-    for _ in range(20):
-        assert client.unary_unary("Length")(b"x", timeout=PATIENCE_S) == b"1"
-    for call in calls:
-        call.cancel()
