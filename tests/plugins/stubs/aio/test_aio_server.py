@@ -201,3 +201,20 @@ async def test_an_abort_with_a_status_keeps_the_details_set_before(ends: Any, er
 
     client = await ends.pair({"unary_unary Abort": abort})
     assert await error_of(client.unary_unary("Abort")(b"")) == ("ABORTED", "set before")
+
+
+async def test_the_context_of_a_blocking_handler_has_more_than_grpcs(ends: Any, error_of: Any) -> None:
+    told = threading.Event()
+
+    def cancel(request: bytes, context: Any) -> bytes:
+        context.set_code(grpc.StatusCode.DATA_LOSS)
+        context.set_details("lost")
+        assert (context.code(), context.details()) == (grpc.StatusCode.DATA_LOSS, "lost")
+        assert context.is_active()
+        assert context.add_callback(told.set)
+        assert context.cancel()
+        return b""
+
+    client = await ends.pair({"unary_unary Cancel": cancel})
+    assert (await error_of(client.unary_unary("Cancel")(b"")))[0] == "CANCELLED"
+    await until_in_loop(told.is_set)

@@ -9,9 +9,8 @@ from typing import Any
 from lucky_transport_grpc.runtime import grpc
 
 from ..aio_ends import AioEnds
-from ..aio_records import WAYS, attempt, ended, happened, start, taken
-from ..ends import ARITIES, method_handler, path
-from ..invoking import Way, argument
+from ..aio_records import attempt, ended, happened
+from ..ends import method_handler, path
 from ..records import PATIENCE_S, Record, error
 from ..registry import case, each
 
@@ -32,29 +31,8 @@ def _refusal(function: Callable[..., Any], *arguments: Any) -> Record:
     return {"raised": None}
 
 
-@each(way=WAYS)
-async def closing_ends_pending_calls(ends: AioEnds, way: Way) -> Record:
-    gate, begun, told = ends.gate(), asyncio.Event(), asyncio.Event()
-
-    async def unary(request: Any, context: Any) -> bytes:
-        context.add_done_callback(lambda _: told.set())
-        begun.set()
-        await gate.wait()
-        return b"too late"
-
-    async def stream(request: Any, context: Any) -> Any:
-        yield await unary(request, context)
-
-    served = await ends.serve({"Method": method_handler(way.arity, stream if way.arity.endswith("stream") else unary)})
-    channel = ends.connect(served.target)
-    call = start(way, getattr(channel, way.arity)(path()))
-    seen: Record = {"begun": await happened(begun), "close": await attempt(channel.close())}
-    seen["response"] = await (taken(call) if way.arity.endswith("stream") else attempt(call))
-    return {**seen, **await ended(call), "told": await happened(told)}
-
-
-@case
-async def closing_with_grace_lets_calls_end(ends: AioEnds) -> Record:
+@each(grace=(PATIENCE_S, 0.05))
+async def closing_with_grace(ends: AioEnds, grace: float) -> Record:
     gate, begun = ends.gate(), asyncio.Event()
 
     async def behaviour(request: bytes, context: Any) -> bytes:
@@ -66,35 +44,11 @@ async def closing_with_grace_lets_calls_end(ends: AioEnds) -> Record:
     channel = ends.connect(served.target)
     call = channel.unary_unary(path())(b"request")
     await happened(begun)
-    closing = asyncio.ensure_future(channel.close(PATIENCE_S))
+    closing = asyncio.ensure_future(channel.close(grace))
     await asyncio.sleep(0.05)
-    gate.set()
-    return {"response": await attempt(call), "close": await attempt(closing)}
-
-
-@case
-async def closing_with_grace_that_runs_out(ends: AioEnds) -> Record:
-    gate, begun = ends.gate(), asyncio.Event()
-
-    async def behaviour(request: bytes, context: Any) -> bytes:
-        begun.set()
-        await gate.wait()
-        return request
-
-    served = await ends.serve({"Method": method_handler("unary_unary", behaviour)})
-    channel = ends.connect(served.target)
-    call = channel.unary_unary(path())(b"request")
-    await happened(begun)
-    await channel.close(0.05)
-    return {"response": await attempt(call), **await ended(call)}
-
-
-@each(arity=ARITIES)
-async def a_closed_channel_refuses_calls(ends: AioEnds, arity: str) -> Record:
-    channel = ends.connect((await ends.serve(ECHO)).target)
-    method = getattr(channel, arity)(path())
-    await channel.close()
-    return {"call": _refusal(method, argument(arity)), "again": await attempt(channel.close())}
+    if grace == PATIENCE_S:
+        gate.set()
+    return {"close": await attempt(closing), "response": await attempt(call), **await ended(call)}
 
 
 @case
@@ -171,30 +125,3 @@ async def a_channel_finds_its_server_again(ends: AioEnds) -> Record:
         await asyncio.wait_for(channel.wait_for_state_change(READY), PATIENCE_S)
     await ends.serve({"Method": method_handler("unary_unary", another)}, address=address)
     return {**seen, "after": await attempt(method(b"request", wait_for_ready=True, timeout=PATIENCE_S))}
-
-
-@case
-async def multicallables_are_of_their_class(ends: AioEnds) -> Record:
-    channel = ends.connect(ends.address())
-    kinds = [
-        grpc.aio.UnaryUnaryMultiCallable,
-        grpc.aio.UnaryStreamMultiCallable,
-        grpc.aio.StreamUnaryMultiCallable,
-        grpc.aio.StreamStreamMultiCallable,
-    ]
-    return {
-        "channel": isinstance(channel, grpc.aio.Channel),
-        **{
-            arity: isinstance(getattr(channel, arity)(path()), kind) for arity, kind in zip(ARITIES, kinds, strict=True)
-        },
-    }
-
-
-if hasattr(grpc.Server, "add_registered_method_handlers"):
-
-    @case
-    async def registered_methods_are_accepted(ends: AioEnds) -> Record:
-        channel = ends.connect((await ends.serve(ECHO)).target)
-        by_name = channel.unary_unary(path(), None, None, _registered_method=True)
-        by_place = channel.unary_unary(path(), None, None, True)
-        return {"by name": await attempt(by_name(b"request")), "by place": await attempt(by_place(b"request"))}

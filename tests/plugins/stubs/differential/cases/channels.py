@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
+from ..both import BOTH, FREE_WAYS, THREADS, WAYS, Driver, Read, echo
 from ..ends import ARITIES, Ends, generic_handler, method_handler, path
-from ..invoking import FREE_WAYS, Way, argument
-from ..records import PATIENCE_S, Diary, Record, attempt, happened, state, status, taken
+from ..invoking import Way
+from ..records import PATIENCE_S, Diary, Record, attempt, state
 from ..registry import case, each
 
 ECHO = {"Method": method_handler("unary_unary", lambda request, context: request)}
@@ -24,46 +24,35 @@ def _until(diary: Diary, seen: Callable[[list[Any]], bool]) -> list[Any]:
     return lines
 
 
-@each(way=FREE_WAYS)
-def closing_ends_pending_calls(ends: Ends, way: Way) -> Record:
-    gate, begun, told = ends.gate(), threading.Event(), threading.Event()
+def _echo(ends: Driver) -> dict[str, Any]:
+    return {"Method": method_handler("unary_unary", ends.behaviour("unary_unary", echo))}
 
-    def unary(request: Any, context: Any) -> bytes:
-        context.add_callback(told.set)
+
+@each(BOTH, way=FREE_WAYS)
+async def closing_ends_pending_calls(ends: Driver, way: Way) -> Record:
+    gate, begun, told = ends.gate(), ends.flag(), ends.flag()
+
+    async def answer(read: Read, context: Any) -> bytes:
+        context.add_done_callback(lambda _: told.set())
         begun.set()
-        gate.wait(PATIENCE_S)
+        await gate.happened()
         return b"too late"
 
-    def stream(request: Any, context: Any) -> Iterator[bytes]:
-        yield unary(request, context)
-
-    served = ends.serve({"Method": method_handler(way.arity, stream if way.style == "iterator" else unary)})
+    served = await ends.serve({"Method": method_handler(way.arity, ends.behaviour(way.arity, answer))})
     channel = ends.connect(served.target)
+    call = ends.start(way, getattr(channel, way.arity)(path()))
+    seen: Record = {"begun": await begun.happened()}
+    await ends.close(channel)
+    return {**seen, "result": await ends.result(way, call), **await ends.ended(call), "told": await told.happened()}
+
+
+@each(BOTH, way=WAYS)
+async def a_closed_channel_refuses_calls(ends: Driver, way: Way) -> Record:
+    channel = ends.connect((await ends.serve(_echo(ends))).target)
     method = getattr(channel, way.arity)(path())
-    call = (method if way.style == "iterator" else method.future)(argument(way.arity))
-    seen: Record = {"begun": happened(begun)}
-    channel.close()
-    seen["result"] = taken(call) if way.style == "iterator" else attempt(call.result, PATIENCE_S)
-    return {**seen, **status(call), **state(call), "told": happened(told)}
-
-
-@each(arity=ARITIES)
-def a_closed_channel_refuses_calls(ends: Ends, arity: str) -> Record:
-    channel = ends.connect(ends.serve(ECHO).target)
-    method = getattr(channel, arity)(path())
-    channel.close()
-    seen = {"call": attempt(lambda: method(argument(arity)))}
-    if not arity.endswith("stream"):
-        seen["with_call"] = attempt(method.with_call, argument(arity))
-        seen["future"] = attempt(method.future, argument(arity))
-    return seen
-
-
-@case
-def a_channel_is_closed_twice(ends: Ends) -> Record:
-    channel = ends.connect(ends.serve(ECHO).target)
-    channel.unary_unary(path())(b"request")
-    return {"first": attempt(channel.close), "second": attempt(channel.close)}
+    await ends.close(channel)
+    await ends.close(channel)
+    return await ends.invoke(way, method)
 
 
 @case
@@ -220,18 +209,12 @@ def a_call_without_a_server_is_unavailable_each_time(ends: Ends) -> Record:
     return {"codes": codes}
 
 
-@case
-def multicallables_are_made_without_a_server(ends: Ends) -> Record:
+@each(BOTH, arity=ARITIES)
+async def multicallables_are_made_without_a_server(ends: Driver, arity: str) -> Record:
     channel = ends.connect(ends.address())
-    kinds = [
-        grpc.UnaryUnaryMultiCallable,
-        grpc.UnaryStreamMultiCallable,
-        grpc.StreamUnaryMultiCallable,
-        grpc.StreamStreamMultiCallable,
-    ]
-    return {
-        arity: isinstance(getattr(channel, arity)(path()), kind) for arity, kind in zip(ARITIES, kinds, strict=True)
-    }
+    kinds: Any = grpc if ends.driver == THREADS else grpc.aio
+    kind = getattr(kinds, f"{arity.title().replace('_', '')}MultiCallable")
+    return {"channel": isinstance(channel, kinds.Channel), "method": isinstance(getattr(channel, arity)(path()), kind)}
 
 
 @case

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import threading
 from collections.abc import Iterator
@@ -9,34 +10,50 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
+from .. import aio_records
+from ..both import ASYNCIO, BOTH, THREADS, Driver, OverAsyncio, Read
 from ..ends import ARITIES, Ends, method_handler, path
 from ..invoking import FREE_WAYS, Way, answering, argument, invoke
 from ..records import EXPIRIES_S, PATIENCE_S, Diary, Record, attempt, classes, happened, taken
 from ..registry import case, each
 
 
-@case
-def is_the_peer(ends: Ends) -> Record:
-    diary = Diary()
-
-    def behaviour(request: bytes, context: Any) -> bytes:
-        diary.note(type(context.peer()).__name__)
-        diary.note(context.peer_identities())
-        diary.note(context.peer_identity_key())
-        diary.note(sorted(context.auth_context()))
-        diary.note(context.auth_context().get("transport_security_type"))
-        return request
-
-    return {"response": attempt(ends.unary_unary(behaviour), b"request"), "context": diary.after(5)}
+async def _asked(ends: Driver, answer: Any, times: int = 1, **options: Any) -> Any:
+    """Return what callers get from a unary method that such a handler serves."""
+    method = await ends.method("unary_unary", ends.behaviour("unary_unary", answer), **options)
+    return [await ends.attempt(method, b"request", timeout=PATIENCE_S) for _ in range(times)]
 
 
-@each(timeout=(None, 5.0))
-def is_the_time_remaining(ends: Ends, timeout: float | None) -> Record:
-    def behaviour(request: bytes, context: Any) -> bytes:
+@each(BOTH)
+async def is_the_peer(ends: Driver) -> Record:
+    async def answer(read: Read, context: Any) -> bytes:
+        of_peer = type(context.peer()).__name__, context.peer_identities(), context.peer_identity_key()
+        auth = context.auth_context()
+        return repr((*of_peer, sorted(auth), auth.get("transport_security_type"))).encode()
+
+    return {"calls": await _asked(ends, answer)}
+
+
+@each(BOTH)
+async def is_a_servicer_context(ends: Driver) -> Record:
+    kind = grpc.ServicerContext if ends.driver == THREADS else grpc.aio.ServicerContext
+
+    async def answer(read: Read, context: Any) -> bytes:
+        given = getattr(context, "given", context)
+        return f"{isinstance(given, kind)} {classes(given)}".encode()
+
+    (seen,) = await _asked(ends, answer)
+    return seen
+
+
+@each(BOTH, timeout=(None, 5.0))
+async def is_the_time_remaining(ends: Driver, timeout: float | None) -> Record:
+    async def answer(read: Read, context: Any) -> bytes:
         left = context.time_remaining()
-        return f"{type(left).__name__} {left < 6} {left > 1_000_000}".encode()
+        return f"{type(left).__name__} {left is None or (left < 6, left > 1_000_000)}".encode()
 
-    return attempt(ends.unary_unary(behaviour), b"request", timeout=timeout)
+    method = await ends.method("unary_unary", ends.behaviour("unary_unary", answer))
+    return await ends.attempt(method, b"request", timeout=timeout)
 
 
 @each(arity=ARITIES)
@@ -114,35 +131,23 @@ def is_inactive_after_the_deadline(ends: Ends, way: Way) -> Record:
     return {"seen": seen, "handler": diary.after(3)}
 
 
-@case
-def tells_callbacks_once_and_in_order(ends: Ends) -> Record:
+@each(BOTH, failing=(False, True))
+async def tells_callbacks_once_and_in_order(ends: Driver, failing: bool) -> Record:
+    """One that fails stops the others of grpc.aio, and of threads none."""
     diary = Diary()
 
-    def behaviour(request: bytes, context: Any) -> bytes:
+    def tell(name: str, told: Any, context: Any) -> None:
+        diary.note((name, told is context))
+        if failing and name == "second":
+            raise RuntimeError("a defect of the callback")
+
+    async def answer(read: Read, context: Any) -> bytes:
         for name in ("first", "second", "third"):
-            context.add_callback(lambda name=name: diary.note(name))
-        diary.note("handler")
-        return request
+            context.add_done_callback(lambda told, name=name: tell(name, told, context))
+        return await read()
 
-    return {"response": attempt(ends.unary_unary(behaviour), b"request"), "diary": diary.after(4)}
-
-
-@case
-def tells_the_rest_when_a_callback_fails(ends: Ends) -> Record:
-    diary = Diary()
-
-    def fail() -> None:
-        diary.note("fails")
-        raise RuntimeError("a defect of the callback")
-
-    def behaviour(request: bytes, context: Any) -> bytes:
-        context.add_callback(fail)
-        context.add_callback(lambda: diary.note("is told"))
-        return request
-
-    method = ends.unary_unary(behaviour)
-    seen = {"response": attempt(method, b"request"), "diary": diary.after(2)}
-    return {**seen, "next": attempt(method, b"request")}
+    calls = await _asked(ends, answer, 2)
+    return {"calls": calls, "diary": await ends.aside(diary.after, 4 if failing and ends.driver == ASYNCIO else 6)}
 
 
 @case
@@ -180,14 +185,6 @@ def refuses_callbacks_after_the_end(ends: Ends) -> Record:
 
 
 @case
-def is_a_servicer_context(ends: Ends) -> Record:
-    def behaviour(request: bytes, context: Any) -> bytes:
-        return f"{isinstance(context, grpc.ServicerContext)} {classes(context)}".encode()
-
-    return attempt(ends.unary_unary(behaviour), b"request")
-
-
-@case
 def runs_in_the_pool_that_was_given(ends: Ends) -> Record:
     def behaviour(request: bytes, context: Any) -> bytes:
         return threading.current_thread().name.split("-")[0].encode()
@@ -195,17 +192,16 @@ def runs_in_the_pool_that_was_given(ends: Ends) -> Record:
     return attempt(ends.unary_unary(behaviour), b"request")
 
 
-@case
-def starts_each_call_with_clean_context_variables(ends: Ends) -> Record:
+@each(BOTH)
+async def starts_each_call_with_clean_context_variables(ends: Driver) -> Record:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="clean")
 
-    def behaviour(request: bytes, context: Any) -> bytes:
+    async def answer(read: Read, context: Any) -> bytes:
         before = variable.get()
         variable.set("used")
         return before.encode()
 
-    method = ends.unary_unary(behaviour, workers=1)
-    return {"calls": [attempt(method, b"request") for _ in range(3)]}
+    return {"calls": await _asked(ends, answer, 3, **({"workers": 1} if ends.driver == THREADS else {}))}
 
 
 @case
@@ -217,3 +213,59 @@ def hands_its_deadline_on_to_calls_of_its_own(ends: Ends) -> Record:
     onward = ends.connect(served.target).unary_unary(path())
     outer = ends.unary_unary(lambda request, context: onward(request))
     return attempt(outer, b"request", timeout=PATIENCE_S)
+
+
+@each((ASYNCIO,))
+async def is_cancelled_with_the_call(ends: OverAsyncio) -> Record:
+    begun, told = asyncio.Event(), asyncio.Event()
+    kept: list[Any] = []
+
+    async def behaviour(request: bytes, context: Any) -> bytes:
+        kept.append(context)
+        context.add_done_callback(lambda _: told.set())
+        begun.set()
+        await asyncio.sleep(60)
+        return request
+
+    call = (await ends.unary_unary(behaviour))(b"request")
+    seen: Record = {
+        "begun": await aio_records.happened(begun),
+        "cancelling": call.cancel(),
+        "told": await aio_records.happened(told),
+    }
+    return {**seen, "done": kept[0].done(), "cancelled": kept[0].cancelled()}
+
+
+@each((ASYNCIO,), arity=ARITIES)
+async def belongs_to_a_plain_function_too(ends: OverAsyncio, arity: str) -> Record:
+    """An asyncio server runs handlers that are no coroutines in a pool of threads."""
+    seen = list[Any]()
+
+    def unary(request: Any, context: Any) -> bytes:
+        context.send_initial_metadata((("plain", "yes"),))
+        context.set_trailing_metadata((("plain", "yes"),))
+        seen.append((0 < context.time_remaining() < 61, context.peer_identities(), context.peer_identity_key()))
+        return b"+".join(request) if arity.startswith("stream") else request
+
+    def stream(request: Any, context: Any) -> Any:
+        yield b"first"
+        yield unary(request, context)
+
+    method = await ends.method(arity, stream if arity.endswith("stream") else unary, migration_thread_pool=ends.pool())
+    call = method(iter((b"one", b"two")) if arity.startswith("stream") else b"one", timeout=60)
+    answer = await (aio_records.taken(call) if arity.endswith("stream") else aio_records.attempt(call))
+    return {"answer": answer, **await aio_records.status(call), "seen": seen}
+
+
+@each((ASYNCIO,), how=("abort", "set", "raise"))
+async def ends_a_plain_function(ends: OverAsyncio, how: str) -> Record:
+    def behaviour(request: bytes, context: Any) -> bytes:
+        if how == "abort":
+            context.abort(grpc.StatusCode.ABORTED, "so it goes")
+        if how == "set":
+            context.set_code(grpc.StatusCode.DATA_LOSS)
+            context.set_details("lost")
+            return b""
+        raise RuntimeError("boom")
+
+    return await aio_records.attempt((await ends.unary_unary(behaviour, migration_thread_pool=ends.pool()))(b"request"))

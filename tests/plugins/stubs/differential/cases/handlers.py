@@ -8,9 +8,9 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
+from ..both import BOTH, WAYS, Driver, echo
 from ..ends import ARITIES, SERVICE, Ends, generic_handler, method_handler, path
-from ..invoking import argument
-from ..records import Diary, Record, attempt, entries, taken
+from ..records import Diary, Record, attempt, entries
 from ..registry import case, each
 
 ECHO = {"Method": method_handler("unary_unary", lambda request, context: request)}
@@ -25,22 +25,6 @@ def handlers_may_come_after_the_start(ends: Ends) -> Record:
     seen = {"before": attempt(method, b"request")}
     server.add_generic_rpc_handlers((generic_handler(ECHO),))
     return {**seen, "after": attempt(method, b"request")}
-
-
-@case
-def the_first_handler_that_knows_a_method_serves_it(ends: Ends) -> Record:
-    def saying(text: bytes) -> Any:
-        return method_handler("unary_unary", lambda request, context: text)
-
-    server = ends.server(
-        generic_handler({"Method": saying(b"first")}),
-        generic_handler({"Method": saying(b"second"), "Other": saying(b"x")}),
-    )
-    address = ends.address()
-    server.add_insecure_port(address)
-    server.start()
-    channel = ends.connect(address)
-    return {name: attempt(channel.unary_unary(path(name)), b"request") for name in ("Method", "Other", "Neither")}
 
 
 class _Generic(grpc.GenericRpcHandler):
@@ -76,29 +60,20 @@ def handlers_must_be_handlers(ends: Ends, handlers: str) -> Record:
 
 if hasattr(grpc.Server, "add_registered_method_handlers"):
 
-    @each(arity=ARITIES)
-    def registered_methods_are_served(ends: Ends, arity: str) -> Record:
+    @each(BOTH, arity=ARITIES)
+    async def registered_methods_are_served(ends: Driver, arity: str) -> Record:
         """As generated code does it: both registrations on the server, `_registered_method` on the client."""
-
-        def unary(request: Any, context: Any) -> bytes:
-            return b"response"
-
-        handler = method_handler(
-            arity, (lambda request, context: iter((b"response",))) if "stream" in arity[-6:] else unary
-        )
+        handler = method_handler(arity, ends.behaviour(arity, echo))
         server, address = ends.server(), ends.address()
         server.add_generic_rpc_handlers((generic_handler({"Method": handler}),))
         server.add_registered_method_handlers(SERVICE, {"Method": handler})
         server.add_insecure_port(address)
-        server.start()
+        await ends.begin(server)
         channel = ends.connect(address)
         by_name = getattr(channel, arity)(path(), None, None, _registered_method=True)
         by_place = getattr(channel, arity)(path(), None, None, True)
-        read = taken if arity.endswith("stream") else lambda value: value
-        return {
-            "by name": attempt(lambda: read(by_name(argument(arity)))),
-            "by place": attempt(lambda: read(by_place(argument(arity)))),
-        }
+        way = next(way for way in WAYS[ends.driver] if way.arity == arity)
+        return {"by name": await ends.invoke(way, by_name), "by place": await ends.invoke(way, by_place)}
 
     @case
     def a_registered_method_is_served_without_a_generic_handler(ends: Ends) -> Record:
