@@ -10,19 +10,14 @@ import pytest
 pytest.importorskip("grpc", reason="the cases are about grpc")
 
 from . import comparing
-from .comparing import differences, flatten
+from .comparing import differences
 from .declared import Difference
 from .ends import OURS, Ends
-from .records import Diary, attempt, taken, without
 from .registry import Case
 
 
 def _case(function: Callable[..., Any]) -> Case:
     return Case("module.function[parameter]", function, {})
-
-
-def test_the_same_records_do_not_differ() -> None:
-    assert differences(_case(lambda ends: {"a": {"b": 1}})) == {}
 
 
 def _recording(monkeypatch: pytest.MonkeyPatch, ours: Any, *theirs: Any) -> Iterator[Any]:
@@ -48,14 +43,6 @@ def test_what_grpc_never_does_is_a_difference(monkeypatch: pytest.MonkeyPatch) -
     assert differences(_case(lambda ends: {})) == {"a": (4, 1)}
 
 
-def test_an_empty_record_is_a_leaf_too() -> None:
-    assert flatten({"a": {}, "b": []}) == {"a": {}, "b": []}
-
-
-def test_addresses_are_not_part_of_a_record() -> None:
-    assert without({"a": ["unix:/x/1 is away"]}, ["unix:/x/1"]) == {"a": ["TARGET is away"]}
-
-
 def test_a_declared_difference_is_of_all_parameters_or_of_one() -> None:
     def is_about(name: str) -> bool:
         return Difference((name,), (), "", "", "").is_about(_case(lambda ends: {}))
@@ -71,21 +58,3 @@ def test_what_a_case_started_has_ended_with_it() -> None:
         future = ends.unary_unary(lambda request, context: gate.wait(5) and request).future(b"request")
     assert gate.is_set()
     assert future.done()
-
-
-def test_an_exception_is_recorded_with_the_classes_users_know() -> None:
-    def fail() -> None:
-        raise ValueError("so it goes")
-
-    assert attempt(fail) == {"raised": {"classes": ["ValueError"], "text": "so it goes"}}
-
-
-def test_items_are_recorded_with_what_ended_them() -> None:
-    assert taken(iter([1, 2])) == {"items": [1, 2], "ended": "exhausted"}
-    assert taken(iter([1, 2]), 1) == {"items": [1], "ended": "not yet"}
-
-
-def test_a_diary_is_read_once_it_is_long_enough() -> None:
-    diary = Diary()
-    diary.note("line")
-    assert diary.after(1) == ["line"]

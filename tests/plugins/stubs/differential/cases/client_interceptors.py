@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
+from ..both import ASYNCIO, BOTH, THREADS, WAYS, Driver, OverAsyncio, OverThreads, Read, echo, run
 from ..ends import ARITIES, Ends, method_handler, path
-from ..invoking import WAYS, Way, answering, argument, invoke
-from ..records import PATIENCE_S, Diary, Record, attempt, classes, plain, state, taken
+from ..invoking import WAYS as OF_THREADS
+from ..invoking import Way, answering, argument, invoke
+from ..records import PATIENCE_S, Diary, Record, attempt, classes, entries, plain, state, taken
 from ..registry import case, each
 
 
@@ -75,51 +78,97 @@ def _intercepted(ends: Ends, arity: str, behaviour: Callable[..., Any], *interce
     return getattr(grpc.intercept_channel(ends.connect(served.target), *interceptors), arity)(path())
 
 
-@each(way=WAYS)
-def are_called_in_order(ends: Ends, way: Way) -> Record:
-    diary = Diary()
-    behaviour = answering(way.arity, lambda request, _: request)
-    method = _intercepted(ends, way.arity, behaviour, _noting(diary, "outer"), _noting(diary, "inner"))
-    return {"call": attempt(lambda: invoke(way.style, method, argument(way.arity))), "diary": diary.after(4)}
+def _interceptor(ends: Driver, arity: str, around: Callable[..., Any]) -> Any:
+    """Return an interceptor of calls of this arity that awaits `around(continuation, details, request)`."""
+    if isinstance(ends, OverThreads):
+
+        def blocking(continuation: Callable[..., Any], details: Any, request: Any) -> Any:
+            async def awaited(*arguments: Any) -> Any:
+                return continuation(*arguments)
+
+            return run(around(awaited, details, request))
+
+        return Interceptor(blocking)
+
+    async def intercept(self: Any, continuation: Any, details: Any, request: Any) -> Any:
+        return await around(continuation, details, request)
+
+    kind = getattr(grpc.aio, f"{arity.title().replace('_', '')}ClientInterceptor")
+    return type("Interceptor", (kind,), {f"intercept_{arity}": intercept})()
 
 
-@each(way=WAYS)
-def may_add_metadata(ends: Ends, way: Way) -> Record:
-    def around(continuation: Callable[..., Any], details: Any, request: Any) -> Any:
-        return continuation(Details.of(details, metadata=(*(details.metadata or ()), ("added", "yes"))), request)
+async def _method(ends: Driver, arity: str, answer: Any, *around: Callable[..., Any]) -> Any:
+    """Serve a method; return its multi-callable with these interceptors."""
+    behaviour = ends.behaviour(arity, answer, b"first")
+    served = await ends.serve({"Method": method_handler(arity, behaviour)})
+    interceptors = [_interceptor(ends, arity, one) for one in around]
+    if isinstance(ends, OverThreads):
+        channel = grpc.intercept_channel(ends.connect(served.target), *interceptors)
+    else:
+        channel = ends.connect(served.target, interceptors=interceptors)
+    return getattr(channel, arity)(path())
 
-    def answer(request: bytes, context: Any) -> bytes:
-        return repr([tuple(entry) for entry in context.invocation_metadata() if entry[0] != "user-agent"]).encode()
 
-    method = _intercepted(ends, way.arity, answering(way.arity, answer), Interceptor(around))
-    return invoke(way.style, method, argument(way.arity), metadata=(("own", "yes"),))
+@each(BOTH, way=WAYS)
+async def are_called_in_order(ends: Driver, way: Way) -> Record:
+    diary: list[Any] = []
+
+    def noting(name: str) -> Callable[..., Any]:
+        async def around(continuation: Any, details: Any, request: Any) -> Any:
+            diary.append((name, "before", details.method))
+            call = await continuation(details, request)
+            diary.append((name, "after", "Call" in classes(call), "Future" in classes(call)))
+            return call
+
+        return around
+
+    method = await _method(ends, way.arity, echo, noting("outer"), noting("inner"))
+    return {"call": await ends.invoke(way, method), "diary": diary}
 
 
-@each(way=WAYS)
-def may_shorten_the_deadline(ends: Ends, way: Way) -> Record:
+@each(BOTH, way=WAYS)
+async def may_add_metadata(ends: Driver, way: Way) -> Record:
+    async def around(continuation: Any, details: Any, request: Any) -> Any:
+        added = (*(details.metadata or ()), ("added", "yes"))
+        if ends.driver == ASYNCIO:
+            return await continuation(details._replace(metadata=grpc.aio.Metadata(*added)), request)
+        return await continuation(Details.of(details, metadata=added), request)
+
+    async def answer(read: Read, context: Any) -> bytes:
+        await read()
+        return repr(entries(context.invocation_metadata())).encode()
+
+    return await ends.invoke(way, await _method(ends, way.arity, answer, around), metadata=(("own", "yes"),))
+
+
+@each(BOTH, way=WAYS)
+async def may_shorten_the_deadline(ends: Driver, way: Way) -> Record:
     gate = ends.gate()
 
-    def around(continuation: Callable[..., Any], details: Any, request: Any) -> Any:
-        return continuation(Details.of(details, timeout=0.5), request)
+    async def around(continuation: Any, details: Any, request: Any) -> Any:
+        change = details._replace if ends.driver == ASYNCIO else partial(Details.of, details)
+        return await continuation(change(timeout=0.5), request)
 
-    def answer(request: bytes, context: Any) -> bytes:
-        gate.wait(PATIENCE_S)
-        return request
+    async def answer(read: Read, context: Any) -> bytes:
+        await read()
+        await gate.happened()
+        return b"too late"
 
-    method = _intercepted(ends, way.arity, answering(way.arity, answer), Interceptor(around))
-    return attempt(lambda: invoke(way.style, method, argument(way.arity), timeout=PATIENCE_S))
+    return await ends.invoke(way, await _method(ends, way.arity, answer, around), timeout=PATIENCE_S)
 
 
-@each(way=WAYS)
-def may_fail(ends: Ends, way: Way) -> Record:
-    def around(continuation: Callable[..., Any], details: Any, request: Any) -> Any:
+@each(BOTH, way={THREADS: WAYS[THREADS], ASYNCIO: [Way(arity, "iterate") for arity in ARITIES]})
+async def may_fail(ends: Driver, way: Way) -> Record:
+    async def around(continuation: Any, details: Any, request: Any) -> Any:
         raise RuntimeError("a defect of the interceptor")
 
-    method = _intercepted(ends, way.arity, answering(way.arity, lambda request, _: request), Interceptor(around))
-    return attempt(lambda: invoke(way.style, method, argument(way.arity)))
+    method = await _method(ends, way.arity, echo, around)
+    if isinstance(ends, OverThreads):
+        return await ends.invoke(way, method)
+    return await ends.result(way, ends.start(way, method))
 
 
-@each(way=WAYS)
+@each(way=OF_THREADS)
 def see_the_error_of_a_call(ends: Ends, way: Way) -> Record:
     diary = Diary()
 
@@ -175,22 +224,22 @@ def may_change_the_request(ends: Ends, arity: str) -> Record:
     return invoke("iterator" if arity.endswith("stream") else "blocking", method, argument(arity))
 
 
-@case
-def may_try_again(ends: Ends) -> Record:
-    tries = Diary()
+@each(BOTH)
+async def may_try_again(ends: Driver) -> Record:
+    tries: list[int] = []
 
-    def around(continuation: Callable[..., Any], details: Any, request: Any) -> Any:
-        call = continuation(details, request)
-        return call if call.exception() is None else continuation(details, request)
+    async def around(continuation: Any, details: Any, request: Any) -> Any:
+        call = await continuation(details, request)
+        return call if await ends.code(call) == "OK" else await continuation(details, request)
 
-    def behaviour(request: bytes, context: Any) -> bytes:
-        tries.note("try")
-        if len(tries.after(0)) == 1:
-            context.abort(grpc.StatusCode.UNAVAILABLE, "come again")
-        return request
+    async def answer(read: Read, context: Any) -> bytes:
+        tries.append(1)
+        if len(tries) == 1:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "come again")
+        return await read()
 
-    method = _intercepted(ends, "unary_unary", behaviour, Interceptor(around))
-    return {"call": attempt(method, b"request"), "tries": tries.after(2)}
+    method = await _method(ends, "unary_unary", answer, around)
+    return {"call": await ends.attempt(method, b"request"), "tries": len(tries)}
 
 
 @case
@@ -207,9 +256,20 @@ def see_what_the_caller_asked_for(ends: Ends) -> Record:
     return {"diary": diary.after(2)}
 
 
-@case
-def must_be_interceptors(ends: Ends) -> Record:
-    return attempt(grpc.intercept_channel, ends.connect(ends.address()), "no interceptor")
+@each(BOTH)
+async def must_be_interceptors(ends: Driver) -> Record:
+    stranger: Any = "no interceptor"
+    if ends.driver == THREADS:
+        return attempt(grpc.intercept_channel, ends.connect(ends.address()), stranger)
+    return attempt(lambda: ends.connect(ends.address(), interceptors=[stranger]) and None)
+
+
+@each((ASYNCIO,))
+async def of_asyncio_may_answer_themselves(ends: OverAsyncio) -> Record:
+    async def around(continuation: Any, details: Any, request: Any) -> Any:
+        return b"cached"
+
+    return await ends.invoke(WAYS[ASYNCIO][0], await _method(ends, "unary_unary", echo, around))
 
 
 @case

@@ -42,17 +42,32 @@ SAYING = {
 @each(
     BOTH,
     way=SAYING,
-    compression={THREADS: (GZIP, DEFLATE, NONE, None, True), ASYNCIO: (GZIP, DEFLATE, NONE, None)},
-    enabled={THREADS: (0, 1, 2, 3, 5, 7, 255), ASYNCIO: (1, 3, 7)},
+    asked=((GZIP, 1), (DEFLATE, 3)),
 )
-async def server_has_some_disabled(ends: Driver, way: Way, compression: Any, enabled: int) -> Record:
+async def server_has_some_disabled(ends: Driver, way: Way, asked: Any) -> Record:
+    return await _asked_of_a_server(ends, way, *asked)
+
+
+@each(
+    BOTH,
+    way={driver: ways[:1] for driver, ways in WAYS.items()},
+    asked=(
+        *((GZIP, 0), (GZIP, 2), (GZIP, 3), (GZIP, 5), (GZIP, 255), (DEFLATE, 1), (DEFLATE, 5)),
+        *((DEFLATE, 7), (NONE, 1), (NONE, 0), (None, 1), (True, 1)),
+    ),
+)
+async def server_has_these_disabled(ends: Driver, way: Way, asked: Any) -> Record:
+    return await _asked_of_a_server(ends, way, *asked)
+
+
+async def _asked_of_a_server(ends: Driver, way: Way, compression: Any, enabled: int) -> Record:
     method = await _method(ends, way.arity, server=[(ENABLED, enabled)])
     return await ends.invoke(way, method, compression=compression, metadata=(("mine", "1"),), timeout=PATIENCE_S)
 
 
 @each(
     BOTH,
-    way={**WAYS, ASYNCIO: WAYS[ASYNCIO][:1]},
+    way={driver: [*ways[:1], *ways[3:4]] if driver == THREADS else ways[:1] for driver, ways in WAYS.items()},
     compression={THREADS: (99, -1, "gzip", 3, 1.5), ASYNCIO: (99, "gzip")},
 )
 async def call_asks_for_what_is_none(ends: Driver, way: Way, compression: Any) -> Record:
@@ -70,22 +85,23 @@ async def default_is_what_is_none(ends: Driver, compression: Any, end: str) -> R
 
 @each(
     BOTH,
-    arity={THREADS: ARITIES, ASYNCIO: ("unary_unary",)},
-    of_call=(None, NONE, DEFLATE),
-    of_channel=(None, GZIP),
-    by_option={THREADS: (0, 1, 2, 99, -1, "gzip", "none"), ASYNCIO: (0, 2)},
+    arity={THREADS: ARITIES[:2], ASYNCIO: ("unary_unary",)},
+    said=(
+        *((None, None, 0), (None, None, 1), (None, None, 2), (None, None, 99), (None, None, "gzip")),
+        *((None, GZIP, 0), (None, GZIP, 1), (NONE, GZIP, 2), (NONE, None, 2), (DEFLATE, GZIP, 0), (DEFLATE, None, -1)),
+    ),
 )
-async def call_goes_before_the_channel(
-    ends: Driver, arity: str, of_call: Any, of_channel: Any, by_option: Any
-) -> Record:
+async def call_goes_before_the_channel(ends: Driver, arity: str, said: Any) -> Record:
+    of_call, of_channel, by_option = said
     options = [(DEFAULT, by_option)]
     method = await _method(ends, arity, server=[(ENABLED, 1)], channel=options, compression=of_channel)
     way = next(way for way in WAYS[ends.driver] if way.arity == arity)
     return await ends.invoke(way, method, compression=of_call, timeout=PATIENCE_S)
 
 
-@each((THREADS,), enabled=(0, 1, 3, 5, 7, "all"), compression=(GZIP, DEFLATE))
-async def channel_has_some_disabled(ends: OverThreads, enabled: Any, compression: Any) -> Record:
+@each((THREADS,), asked=((0, GZIP), (1, GZIP), (3, DEFLATE), (5, GZIP), (7, DEFLATE), ("all", GZIP)))
+async def channel_has_some_disabled(ends: OverThreads, asked: Any) -> Record:
+    enabled, compression = asked
     method = await _method(ends, server=[(ENABLED, 1)], channel=[(ENABLED, enabled)])
     return await ends.attempt(method, b"request", compression=compression, timeout=PATIENCE_S)
 

@@ -21,6 +21,9 @@ EXPERIMENTAL: Any = importlib.import_module("grpc.experimental")
 UDS = grpc.LocalConnectionType.UDS
 #: The only one that both ends can have: an address is no host.
 AUTHORITY = ("grpc.default_authority", "robot.lab:443")
+#: A way of each driver, and one with each arity's kind of answer.
+ONE = {driver: ways[:1] for driver, ways in WAYS.items()}
+FEW = {driver: [*ways[:1], next(way for way in ways if way.arity == "unary_stream")] for driver, ways in WAYS.items()}
 _MARK = contextvars.ContextVar("mark", default="none")
 
 
@@ -43,8 +46,17 @@ async def _method(ends: Driver, arity: str = "unary_unary", *of_channel: Any) ->
     return getattr(ends.connect(served.target, [AUTHORITY], credentials=of_all), arity)(path())
 
 
-@each(BOTH, way=WAYS, what=BEHAVIOURS.keys())
+@each(BOTH, way=ONE, what=BEHAVIOURS.keys())
 async def plugin_of_a_call(ends: Driver, way: Way, what: str) -> Record:
+    return await _by_a_plugin(ends, way, what)
+
+
+@each(BOTH, way=WAYS, what=("gives", "fails"))
+async def plugin_of_a_call_of_each_kind(ends: Driver, way: Way, what: str) -> Record:
+    return await _by_a_plugin(ends, way, what)
+
+
+async def _by_a_plugin(ends: Driver, way: Way, what: str) -> Record:
     method, given = await _method(ends, way.arity), credentials(BEHAVIOURS[what])
     sent = (("first", "1"), ("authorization", "mine"))
     return await ends.invoke(way, method, metadata=sent, credentials=given, timeout=PATIENCE_S)
@@ -56,7 +68,7 @@ async def plugin_of_a_channel(ends: Driver, way: Way, what: str) -> Record:
     return await ends.invoke(way, method, timeout=PATIENCE_S)
 
 
-@each((THREADS,), way=WAYS, failures=(1, 3))
+@each((THREADS,), way=FEW, failures=(1, 3))
 async def each_attempt_has_its_own(ends: OverThreads, way: Way, failures: int) -> Record:
     tokens = iter(range(9))
     asked: list[int] = []
@@ -75,7 +87,7 @@ async def each_attempt_has_its_own(ends: OverThreads, way: Way, failures: int) -
     return {"call": seen, "met": flaky.met, "asked": asked}
 
 
-@each(BOTH, way=WAYS, what=TARDY.keys())
+@each(BOTH, way=FEW, what=TARDY.keys())
 async def is_late(ends: Driver, way: Way, what: str) -> Record:
     method = await _method(ends, way.arity)
     return await ends.invoke(way, method, credentials=credentials(TARDY[what]), timeout=0.2)
@@ -232,7 +244,7 @@ async def of_a_port_are_none(ends: Driver, given: str | None) -> Record:
 
 @each(
     BOTH,
-    way=WAYS,
+    way=FEW,
     kind={THREADS: ("insecure_channel", "insecure credentials", "composite"), ASYNCIO: ("insecure credentials",)},
 )
 async def insecure_channel_takes_none(ends: Driver, way: Way, kind: str) -> Record:

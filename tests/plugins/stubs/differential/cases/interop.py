@@ -8,45 +8,48 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .. import generated
-from ..ends import Ends
-from ..interop_service import INITIAL, TRAILING, outputs, servicer
-from ..records import PATIENCE_S, Record, attempt, entries, happened, status, taken
-from ..registry import case, each
+from .. import aio_records, generated
+from ..both import ASYNCIO, BOTH, THREADS, Driver, OverThreads
+from ..interop_service import INITIAL, TRAILING, aio_servicer, outputs, servicer
+from ..invoking import Way
+from ..records import PATIENCE_S, Record, attempt, happened, taken
+from ..registry import each
 
 MESSAGES = {
     "plain": "test status message",
     "special": "\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n",
 }
+ONE = {THREADS: Way("unary_unary", "with_call"), ASYNCIO: Way("unary_unary", "await")}
 LIMIT = 4 * 1024 * 1024
 
 
-def _serve(ends: Ends) -> tuple[Any, Any]:
+async def _serve(ends: Driver) -> tuple[Any, Any]:
     """Serve the test service; return the server and a channel to it."""
     server, address = ends.server(), ends.address()
-    generated.services().add_TestServiceServicer_to_server(servicer(), server)
+    service = servicer() if ends.driver == THREADS else aio_servicer()
+    generated.services().add_TestServiceServicer_to_server(service, server)
     server.add_insecure_port(address)
-    server.start()
+    await ends.begin(server)
     return server, ends.connect(address)
 
 
-def _stub(ends: Ends) -> Any:
+async def _stub(ends: Driver) -> Any:
     """Serve the test service; return its stub."""
-    return generated.services().TestServiceStub(_serve(ends)[1])
+    return generated.services().TestServiceStub((await _serve(ends))[1])
 
 
-def _sizes(call: Any) -> Record:
-    seen = taken(call)
+def _sizes(seen: Record) -> Record:
     return {"sizes": [len(response.payload) for response in seen["items"]], "ended": seen["ended"]}
 
 
 class _Conversation:
     """Requests of a bidirectional call, each given when the one before has been answered."""
 
-    def __init__(self, method: Any, **options: Any) -> None:
+    def __init__(self, ends: Driver, method: Any, **options: Any) -> None:
+        self._ends = ends
         self._said = threading.Semaphore(0)
         self._requests: list[Any] = []
-        self.call = method(self._ask(), **options)
+        self.call = method(self._ask(), **options) if ends.driver == THREADS else method(**options)
 
     def _ask(self) -> Iterator[Any]:
         for number in itertools.count():
@@ -54,138 +57,139 @@ class _Conversation:
                 return
             yield self._requests[number]
 
-    def say(self, request: Any) -> None:
+    async def say(self, request: Any) -> None:
         """Send a request."""
+        if self._ends.driver == ASYNCIO:
+            await self.call.write(request)
         self._requests.append(request)
         self._said.release()
 
-    def close(self) -> None:
-        """End the requests."""
+    async def hear(self, at_most: int = 1_000_000) -> Record:
+        """Return the next responses."""
+        if self._ends.driver == ASYNCIO:
+            return await aio_records.read(self.call, at_most)
+        return taken(self.call, at_most)
+
+    async def close(self) -> Record:
+        """End the requests; return the rest of the responses."""
+        if self._ends.driver == ASYNCIO:
+            await aio_records.attempt(self.call.done_writing())
+        self.stop()
+        return _sizes(await self.hear())
+
+    def stop(self) -> None:
+        """Say no more."""
         self._said.release()
 
 
-@case
-def empty_unary(ends: Ends) -> Record:
-    response, call = _stub(ends).EmptyCall.with_call(generated.messages().Empty())
-    return {"empty": response == generated.messages().Empty(), **status(call)}
+@each(BOTH)
+async def empty_unary(ends: Driver) -> Record:
+    return await ends.invoke(ONE[ends.driver], (await _stub(ends)).EmptyCall, generated.messages().Empty())
 
 
-@case
-def large_unary(ends: Ends) -> Record:
+@each(BOTH)
+async def large_unary(ends: Driver) -> Record:
     request = generated.messages().SimpleRequest(response_size=314_159, payload=bytes(271_828))
-    return {"size": len(_stub(ends).UnaryCall(request).payload)}
+    return {"size": len((await ends.attempt((await _stub(ends)).UnaryCall, request))["value"].payload)}
 
 
-@case
-def client_streaming(ends: Ends) -> Record:
-    sizes = (27_182, 8, 1_828, 45_904)
+@each(BOTH)
+async def client_streaming(ends: Driver) -> Record:
     request = generated.messages().StreamingInputCallRequest
-    response = _stub(ends).StreamingInputCall(request(payload=bytes(size)) for size in sizes)
-    return {"size": response.aggregated_payload_size}
+    requests = (request(payload=bytes(size)) for size in (27_182, 8, 1_828, 45_904))
+    return await ends.attempt((await _stub(ends)).StreamingInputCall, requests)
 
 
-@case
-def server_streaming(ends: Ends) -> Record:
-    return _sizes(_stub(ends).StreamingOutputCall(outputs(31_415, 9, 2_653, 58_979)))
+@each(BOTH)
+async def server_streaming(ends: Driver) -> Record:
+    return _sizes(await ends.taken((await _stub(ends)).StreamingOutputCall, outputs(31_415, 9, 2_653, 58_979)))
 
 
-@case
-def ping_pong(ends: Ends) -> Record:
-    conversation = _Conversation(_stub(ends).FullDuplexCall)
-    sizes = []
+@each(BOTH)
+async def ping_pong(ends: Driver) -> Record:
+    conversation = _Conversation(ends, (await _stub(ends)).FullDuplexCall)
+    seen = []
     for request, response in ((27_182, 31_415), (8, 9), (1_828, 2_653), (45_904, 58_979)):
-        conversation.say(outputs(response, payload=request))
-        sizes.append(len(next(conversation.call).payload))
-    conversation.close()
-    return {"sizes": sizes, "rest": taken(conversation.call)}
+        await conversation.say(outputs(response, payload=request))
+        seen.append(_sizes(await conversation.hear(1)))
+    return {"seen": seen, "rest": await conversation.close()}
 
 
-@case
-def half_duplex(ends: Ends) -> Record:
+@each((THREADS,))
+async def half_duplex(ends: Driver) -> Record:
     requests = (outputs(response) for response in (31_415, 9, 2_653, 58_979))
-    return _sizes(_stub(ends).HalfDuplexCall(requests))
+    return _sizes(await ends.taken((await _stub(ends)).HalfDuplexCall, requests))
 
 
-@case
-def empty_stream(ends: Ends) -> Record:
-    return taken(_stub(ends).FullDuplexCall(iter(())))
+@each(BOTH)
+async def empty_stream(ends: Driver) -> Record:
+    return await ends.taken((await _stub(ends)).FullDuplexCall, iter(()))
 
 
-@case
-def cancel_after_begin(ends: Ends) -> Record:
-    gate = ends.gate()
-
-    def requests() -> Iterator[Any]:
-        gate.wait(PATIENCE_S)
-        yield generated.messages().StreamingInputCallRequest()
-
-    future = _stub(ends).StreamingInputCall.future(requests())
-    seen = {"cancel": future.cancel(), "cancelled": future.cancelled(), "code": future.code().name}
-    return {**seen, "result": attempt(future.result)}
-
-
-@case
-def cancel_after_first_response(ends: Ends) -> Record:
-    conversation = _Conversation(_stub(ends).FullDuplexCall)
-    conversation.say(outputs(31_415, payload=27_182))
-    first = len(next(conversation.call).payload)
-    seen = {"first": first, "cancel": conversation.call.cancel(), "next": attempt(next, conversation.call)}
-    conversation.close()
-    return {**seen, "code": conversation.call.code().name}
-
-
-@case
-def timeout_on_sleeping_server(ends: Ends) -> Record:
-    stub = _stub(ends)
-    stub.EmptyCall(generated.messages().Empty())
-    conversation = _Conversation(stub.FullDuplexCall, timeout=0.001)
-    conversation.say(outputs(payload=27_182))
-    time.sleep(0.01)
-    seen = attempt(next, conversation.call)
-    conversation.close()
+@each(BOTH)
+async def cancel_after_begin(ends: Driver) -> Record:
+    method = (await _stub(ends)).StreamingInputCall
+    conversation = _Conversation(ends, method if ends.driver == ASYNCIO else method.future)
+    seen: Record = {"cancel": conversation.call.cancel(), **await ends.ended(conversation.call)}
+    conversation.stop()
     return seen
 
 
-@case
-def custom_metadata(ends: Ends) -> Record:
-    stub = _stub(ends)
+@each(BOTH)
+async def cancel_after_first_response(ends: Driver) -> Record:
+    conversation = _Conversation(ends, (await _stub(ends)).FullDuplexCall)
+    await conversation.say(outputs(31_415, payload=27_182))
+    seen: Record = {"first": _sizes(await conversation.hear(1)), "cancel": conversation.call.cancel()}
+    return {**seen, "rest": await conversation.close(), "code": await ends.code(conversation.call)}
+
+
+@each(BOTH)
+async def timeout_on_sleeping_server(ends: Driver) -> Record:
+    stub = await _stub(ends)
+    await ends.attempt(stub.EmptyCall, generated.messages().Empty())
+    return await _Conversation(ends, stub.FullDuplexCall, timeout=0.001).close()
+
+
+@each(BOTH)
+async def custom_metadata(ends: Driver) -> Record:
+    stub, sent = await _stub(ends), {"metadata": (INITIAL, TRAILING)}
     request = generated.messages().SimpleRequest(response_size=10, payload=bytes(10))
-    _, unary = stub.UnaryCall.with_call(request, metadata=(INITIAL, TRAILING))
-    duplex = stub.FullDuplexCall(iter((outputs(10),)), metadata=(INITIAL, TRAILING))
-    initial = entries(duplex.initial_metadata())
-    return {"unary": status(unary), "early": initial, "sizes": _sizes(duplex), "duplex": status(duplex)}
+    unary = await ends.invoke(ONE[ends.driver], stub.UnaryCall, request, **sent)
+    duplex = stub.FullDuplexCall(iter((outputs(10),)), **sent)
+    early = await ends.initial(duplex)
+    return {"unary": unary, "early": early, **await ends.finish(Way("stream_stream", "iterate"), duplex)}
 
 
-@each(message=MESSAGES)
-def status_code_and_message(ends: Ends, message: str) -> Record:
-    pb, stub = generated.messages(), _stub(ends)
+@each(BOTH, message=MESSAGES.keys())
+async def status_code_and_message(ends: Driver, message: str) -> Record:
+    pb, stub = generated.messages(), await _stub(ends)
     wanted = pb.EchoStatus(code=2, message=MESSAGES[message])
-    unary = attempt(stub.UnaryCall, pb.SimpleRequest(response_size=1, response_status=wanted))
-    duplex = taken(stub.FullDuplexCall(iter((pb.StreamingOutputCallRequest(response_status=wanted),))))
+    unary = await ends.attempt(stub.UnaryCall, pb.SimpleRequest(response_size=1, response_status=wanted))
+    duplex = await ends.taken(stub.FullDuplexCall, iter((pb.StreamingOutputCallRequest(response_status=wanted),)))
     return {"unary": unary, "duplex": duplex}
 
 
-@case
-def unimplemented_method(ends: Ends) -> Record:
-    return attempt(_stub(ends).UnimplementedCall, generated.messages().Empty())
+@each(BOTH)
+async def unimplemented_method(ends: Driver) -> Record:
+    return await ends.attempt((await _stub(ends)).UnimplementedCall, generated.messages().Empty(), timeout=PATIENCE_S)
 
 
-@case
-def unimplemented_service(ends: Ends) -> Record:
-    stub = generated.services().UnimplementedServiceStub(_serve(ends)[1])
-    return attempt(stub.UnimplementedCall, generated.messages().Empty())
+@each(BOTH)
+async def unimplemented_service(ends: Driver) -> Record:
+    stub = generated.services().UnimplementedServiceStub((await _serve(ends))[1])
+    return await ends.attempt(stub.UnimplementedCall, generated.messages().Empty())
 
 
-@case
-def deadline_in_past(ends: Ends) -> Record:
-    stub = _stub(ends)
-    stub.EmptyCall(generated.messages().Empty())
-    return attempt(stub.EmptyCall, generated.messages().Empty(), timeout=-10)
+@each(BOTH)
+async def deadline_in_past(ends: Driver) -> Record:
+    stub = await _stub(ends)
+    await ends.attempt(stub.EmptyCall, generated.messages().Empty())
+    return await ends.attempt(stub.EmptyCall, generated.messages().Empty(), timeout=-10)
 
 
-@each(over=(0, 1), side=("server", "client"))
-def max_inbound_size(ends: Ends, over: int, side: str) -> Record:
-    pb, stub = generated.messages(), _stub(ends)
+@each((THREADS,), over=(0, 1), side=("server", "client"))
+async def max_inbound_size(ends: OverThreads, over: int, side: str) -> Record:
+    pb, stub = generated.messages(), await _stub(ends)
     limit = LIMIT + over
     overhead = len(pb.SimpleResponse(payload=bytes(limit)).SerializeToString()) - limit
     if side == "client":
@@ -195,38 +199,37 @@ def max_inbound_size(ends: Ends, over: int, side: str) -> Record:
     return {"raised": seen["raised"]} if "raised" in seen else {"size": seen["value"].ByteSize()}
 
 
-@case
-def very_large_request_and_response(ends: Ends) -> Record:
+@each((THREADS,))
+async def very_large_request_and_response(ends: OverThreads) -> Record:
     request = generated.messages().SimpleRequest(response_size=LIMIT - 100, payload=bytes(LIMIT - 100))
-    return {"size": len(_stub(ends).UnaryCall(request, timeout=PATIENCE_S).payload)}
+    return {"size": len((await _stub(ends)).UnaryCall(request, timeout=PATIENCE_S).payload)}
 
 
-@case
-def server_streaming_is_flow_controlled(ends: Ends) -> Record:
-    call = _stub(ends).StreamingOutputCall(outputs(100_000, 100_001))
+@each((THREADS,))
+async def server_streaming_is_flow_controlled(ends: OverThreads) -> Record:
+    call = (await _stub(ends)).StreamingOutputCall(outputs(100_000, 100_001))
     first = len(next(call).payload)
     time.sleep(0.05)
-    return {"first": first, "rest": _sizes(call)}
+    return {"first": first, "rest": _sizes(taken(call))}
 
 
-@case
-def graceful_shutdown(ends: Ends) -> Record:
-    server, channel = _serve(ends)
-    conversation = _Conversation(generated.services().TestServiceStub(channel).FullDuplexCall)
-    conversation.say(outputs(3))
-    first = len(next(conversation.call).payload)
+@each((THREADS,))
+async def graceful_shutdown(ends: OverThreads) -> Record:
+    server, channel = await _serve(ends)
+    conversation = _Conversation(ends, generated.services().TestServiceStub(channel).FullDuplexCall)
+    await conversation.say(outputs(3))
+    seen: Record = {"first": _sizes(await conversation.hear(1))}
     stopped = server.stop(PATIENCE_S)
-    conversation.say(outputs(1))
-    second = len(next(conversation.call).payload)
-    conversation.close()
-    return {"first": first, "second": second, "rest": taken(conversation.call), "stopped": happened(stopped)}
+    await conversation.say(outputs(1))
+    seen["second"] = _sizes(await conversation.hear(1))
+    return {**seen, "rest": await conversation.close(), "stopped": happened(stopped)}
 
 
-@case
-def a_request_of_another_message(ends: Ends) -> Record:
-    return attempt(_stub(ends).UnaryCall, generated.messages().Empty(), timeout=PATIENCE_S)
+@each((THREADS,))
+async def a_request_of_another_message(ends: OverThreads) -> Record:
+    return attempt((await _stub(ends)).UnaryCall, generated.messages().Empty(), timeout=PATIENCE_S)
 
 
-@case
-def a_request_that_is_no_message_at_all(ends: Ends) -> Record:
-    return attempt(_stub(ends).UnaryCall, "text", timeout=PATIENCE_S)
+@each((THREADS,))
+async def a_request_that_is_no_message_at_all(ends: OverThreads) -> Record:
+    return attempt((await _stub(ends)).UnaryCall, "text", timeout=PATIENCE_S)

@@ -240,6 +240,7 @@ async def is_larger_than_allowed_from_the_server(ends: Driver, place: str, size:
     large = (("key", "x" * size),)
 
     async def answer(read: Read, context: Any) -> bytes:
+        await read()
         if place == "initial":
             await context.send_initial_metadata(large)
         else:

@@ -8,10 +8,10 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..ends import ARITIES, Ends, method_handler, path
-from ..invoking import answering, argument, invoke
-from ..records import Diary, Record, attempt, entries
-from ..registry import case, each
+from ..both import ASYNCIO, BOTH, THREADS, WAYS, Driver, Read, echo, run
+from ..ends import ARITIES, method_handler, path
+from ..records import Record, attempt, entries
+from ..registry import each
 
 
 class Interceptor(grpc.ServerInterceptor):
@@ -25,108 +25,144 @@ class Interceptor(grpc.ServerInterceptor):
         return self._around(continuation, handler_call_details)
 
 
-def _noting(diary: Diary, name: str) -> Interceptor:
-    def around(continuation: Callable[..., Any], details: Any) -> Any:
-        diary.note((name, "before", details.method))
-        handler = continuation(details)
-        diary.note((name, "after", handler is not None))
-        return handler
+class _AioInterceptor(grpc.aio.ServerInterceptor):
+    """What `around(continuation, details)` does, awaited."""
 
-    return Interceptor(around)
+    def __init__(self, around: Callable[..., Any]) -> None:
+        self._around = around
 
-
-def _call(ends: Ends, arity: str, *interceptors: Any, answer: Any = None) -> Record:
-    behaviour = answering(arity, answer or (lambda request, context: request))
-    method = ends.method(arity, behaviour, interceptors=interceptors)
-    return invoke("iterator" if arity.endswith("stream") else "blocking", method, argument(arity))
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        """Return the handler of a call, or None where it has none."""
+        return await self._around(continuation, handler_call_details)
 
 
-@each(arity=ARITIES)
-def are_called_in_order(ends: Ends, arity: str) -> Record:
-    diary = Diary()
-    seen = _call(ends, arity, _noting(diary, "outer"), _noting(diary, "inner"))
-    return {"call": seen, "diary": diary.after(4)}
+def _interceptor(ends: Driver, around: Callable[..., Any]) -> Any:
+    """Return an interceptor that awaits `around(continuation, details)`."""
+    if ends.driver == ASYNCIO:
+        return _AioInterceptor(around)
+
+    def blocking(continuation: Callable[..., Any], details: Any) -> Any:
+        async def awaited(given: Any) -> Any:
+            return continuation(given)
+
+        return run(around(awaited, details))
+
+    return Interceptor(blocking)
 
 
-@each(arity=ARITIES)
-def may_refuse(ends: Ends, arity: str) -> Record:
-    def deny(request: Any, context: Any) -> None:
-        context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
-
-    return _call(ends, arity, Interceptor(lambda continuation, details: method_handler(arity, deny)))
+async def _call(ends: Driver, arity: str, *around: Any, answer: Any = echo, **options: Any) -> Record:
+    behaviour = ends.behaviour(arity, answer)
+    method = await ends.method(arity, behaviour, interceptors=[_interceptor(ends, one) for one in around])
+    return await ends.invoke(next(way for way in WAYS[ends.driver] if way.arity == arity), method, **options)
 
 
-@each(arity=ARITIES)
-def may_have_no_handler(ends: Ends, arity: str) -> Record:
-    return _call(ends, arity, Interceptor(lambda continuation, details: None))
+@each(BOTH, arity=ARITIES)
+async def are_called_in_order(ends: Driver, arity: str) -> Record:
+    diary: list[Any] = []
+
+    def noting(name: str) -> Callable[..., Any]:
+        async def around(continuation: Any, details: Any) -> Any:
+            diary.append((name, "before", details.method, entries(details.invocation_metadata)))
+            handler = await continuation(details)
+            diary.append((name, "after", handler is not None))
+            return handler
+
+        return around
+
+    sent = {"metadata": (("key", "value"), ("key-bin", b"\x00"))}
+    return {"call": await _call(ends, arity, noting("outer"), noting("inner"), **sent), "diary": diary}
 
 
-@each(arity=ARITIES)
-def may_fail(ends: Ends, arity: str) -> Record:
-    def around(continuation: Callable[..., Any], details: Any) -> Any:
+@each(BOTH, arity={THREADS: ARITIES, ASYNCIO: ARITIES[:2]})
+async def may_refuse(ends: Driver, arity: str) -> Record:
+    async def deny(read: Any, context: Any) -> None:
+        await context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
+
+    async def around(continuation: Any, details: Any) -> Any:
+        return method_handler(arity, ends.behaviour(arity, deny))
+
+    return await _call(ends, arity, around)
+
+
+@each(BOTH, arity={THREADS: ARITIES, ASYNCIO: ARITIES[:2]})
+async def may_have_no_handler(ends: Driver, arity: str) -> Record:
+    async def around(continuation: Any, details: Any) -> Any:
+        return None
+
+    return await _call(ends, arity, around)
+
+
+@each(BOTH, arity={THREADS: ARITIES, ASYNCIO: ARITIES[:2]})
+async def may_fail(ends: Driver, arity: str) -> Record:
+    async def around(continuation: Any, details: Any) -> Any:
         raise RuntimeError("a defect of the interceptor")
 
-    return _call(ends, arity, Interceptor(around))
+    return await _call(ends, arity, around)
 
 
-@case
-def see_the_metadata(ends: Ends) -> Record:
-    diary = Diary()
+@each(BOTH)
+async def are_asked_for_unknown_methods_too(ends: Driver) -> Record:
+    diary: list[Any] = []
 
-    def around(continuation: Callable[..., Any], details: Any) -> Any:
-        diary.note(details.method)
-        diary.note(entries(details.invocation_metadata))
-        return continuation(details)
+    async def around(continuation: Any, details: Any) -> Any:
+        handler = await continuation(details)
+        diary.append((details.method, handler is not None))
+        return handler
 
-    method = ends.unary_unary(lambda request, context: request, interceptors=(Interceptor(around),))
-    seen = attempt(method, b"request", metadata=(("key", "value"), ("key-bin", b"\x00")))
-    return {"call": seen, "diary": diary.after(2)}
-
-
-@case
-def are_asked_for_unknown_methods_too(ends: Ends) -> Record:
-    diary = Diary()
-    served = ends.serve({}, interceptors=(_noting(diary, "only"),))
-    seen = attempt(ends.connect(served.target).unary_unary(path()), b"request")
-    return {"call": seen, "diary": diary.after(2)}
+    served = await ends.serve({}, interceptors=[_interceptor(ends, around)])
+    return {"call": await ends.attempt(ends.connect(served.target).unary_unary(path()), b"request"), "diary": diary}
 
 
-@case
-def may_wrap_the_handler(ends: Ends) -> Record:
-    def around(continuation: Callable[..., Any], details: Any) -> Any:
-        inner = continuation(details).unary_unary
-        return method_handler("unary_unary", lambda request, context: inner(request, context).upper())
+@each(BOTH)
+async def may_wrap_the_handler(ends: Driver) -> Record:
+    async def around(continuation: Any, details: Any) -> Any:
+        inner = (await continuation(details)).unary_unary
 
-    return _call(ends, "unary_unary", Interceptor(around))
+        async def answer(read: Read, context: Any) -> bytes:
+            response = inner(await read(), getattr(context, "given", context))
+            return (response if ends.driver == THREADS else await response).upper()
+
+        return method_handler("unary_unary", ends.behaviour("unary_unary", answer))
+
+    return await _call(ends, "unary_unary", around)
 
 
-@case
-def may_send_a_call_elsewhere(ends: Ends) -> Record:
+# grpc.aio takes its own class alone.
+@each((THREADS,))
+async def may_send_a_call_elsewhere(ends: Driver) -> Record:
     class Elsewhere(grpc.HandlerCallDetails):
         method = path("Other")
         invocation_metadata = ()
 
-    served = ends.serve(
-        {
-            "Method": method_handler("unary_unary", lambda request, context: b"here"),
-            "Other": method_handler("unary_unary", lambda request, context: b"there"),
-        },
-        interceptors=(Interceptor(lambda continuation, details: continuation(Elsewhere())),),
-    )
-    return attempt(ends.connect(served.target).unary_unary(path()), b"request")
+    def saying(text: bytes) -> Any:
+        async def answer(read: Read, context: Any) -> bytes:
+            return text
+
+        return method_handler("unary_unary", ends.behaviour("unary_unary", answer))
+
+    async def around(continuation: Any, details: Any) -> Any:
+        return await continuation(Elsewhere())
+
+    methods = {"Method": saying(b"here"), "Other": saying(b"there")}
+    served = await ends.serve(methods, interceptors=[_interceptor(ends, around)])
+    return await ends.attempt(ends.connect(served.target).unary_unary(path()), b"request")
 
 
-@case
-def must_be_interceptors(ends: Ends) -> Record:
-    return attempt(lambda: ends.server(interceptors=("no interceptor",)) and None)
+@each(BOTH)
+async def must_be_interceptors(ends: Driver) -> Record:
+    seen = attempt(lambda: ends.server(interceptors=("no interceptor",)) and None)
+    return {"classes": seen.get("raised", {}).get("classes")}  # the text of grpc.aio is a template
 
 
-@case
-def share_their_context_variables_with_the_handler(ends: Ends) -> Record:
+@each(BOTH)
+async def share_their_context_variables_with_the_handler(ends: Driver) -> Record:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="nothing")
 
-    def around(continuation: Callable[..., Any], details: Any) -> Any:
-        variable.set("from the interceptor")
-        return continuation(details)
+    async def around(continuation: Any, details: Any) -> Any:
+        variable.set(f"{variable.get()}, from the interceptor")
+        return await continuation(details)
 
-    return _call(ends, "unary_unary", Interceptor(around), answer=lambda request, context: variable.get().encode())
+    async def answer(read: Read, context: Any) -> bytes:
+        return variable.get().encode()
+
+    return {"calls": [await _call(ends, "unary_unary", around, around, answer=answer) for _ in range(2)]}
