@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.resources import STUB_THREADS, connections_of, rings, threads_of
-from tests.support.waiting import until_none_left
+from tests.support.fixtures.plugins_stubs import Client, nothing_is_left
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs
-from lucky_transport.config import runtime_directories
 from lucky_transport.process import unique_name
 from lucky_transport.shm.files.socket_path import remove_stale_sockets
 from lucky_transport_grpc.runtime import grpc
@@ -55,16 +50,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-class Client:
-    """A channel, with a multi-callable for each method of "t.Test": `client.unary_unary("Echo")(b"x")`."""
-
-    def __init__(self, channel: Any) -> None:
-        self.channel = channel
-
-    def __getattr__(self, arity: str) -> Callable[[str], Any]:
-        return lambda name: getattr(self.channel, arity)(f"/t.Test/{name}")
 
 
 class Held:
@@ -137,20 +122,8 @@ class Ends(AsyncExitStack):
 
 
 @pytest.fixture
-def ends(handlers_of: Any) -> Iterator[Ends]:
-    """Nothing of a test may be left: no connection, no memory of rings, no thread, no file."""
-    gc.collect()
-    mapped, threads, mine = rings(), set(threads_of(*STUB_THREADS)), f"lucky_{os.getpid()}_"
-    yield Ends(handlers_of)
-
-    def left() -> Collection[object]:
-        gc.collect()
-        folders = [Path(folder) for folder in runtime_directories()]
-        files = [path for folder in folders for path in folder.glob(f"{mine}*")]
-        memory = ["rings"] * (rings() - mapped)
-        return [*files, *connections_of(mine), *memory, *(set(threads_of(*STUB_THREADS)) - threads)]
-
-    until_none_left(left)
+def ends(handlers_of: Any) -> Ends:
+    return Ends(handlers_of)
 
 
 def address() -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import threading
-import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,6 +18,7 @@ from lucky_transport.rpc.event_loop import LoopReader
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio import subchannel
 from lucky_transport_stubs.grpc_inside import compiled_half
+from tests.support.fixtures.plugins_stubs import in_a_child
 from tests.support.resources import descriptors_of
 from tests.support.waiting import PATIENCE_S, until_in_loop
 
@@ -189,19 +188,6 @@ async def test_a_channel_that_is_dropped_in_the_middle_of_a_step_leaves_nothing_
     await server.start()
 
 
-def _in_a_child(work: Callable[[], None]) -> None:
-    """Run `work` in a forked child; fail when it fails there."""
-    pid = os.fork()
-    if not pid:
-        try:
-            work()
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-
 async def test_a_forked_child_that_runs_another_loop_is_told_why_not(ends: Any) -> None:
     client = await ends.pair(ECHO)
     assert await client.unary_unary("Echo")(b"x") == b"x"
@@ -211,7 +197,7 @@ async def test_a_forked_child_that_runs_another_loop_is_told_why_not(ends: Any) 
             client.unary_unary("Echo")(b"x")
         client.channel.__del__()
 
-    _in_a_child(lambda: asyncio.run(in_the_child()))
+    in_a_child(lambda: asyncio.run(in_the_child()))
     for _ in range(3):
         assert await client.unary_unary("Echo")(b"y") == b"y"
 
@@ -227,7 +213,7 @@ async def test_a_channel_whose_last_call_is_waited_for_is_closed_in_a_forked_chi
     def in_the_child() -> None:
         assert client.channel.get_state() is State.SHUTDOWN
 
-    _in_a_child(in_the_child)
+    in_a_child(in_the_child)
     assert client.channel.get_state() is State.READY
     held.release.set()
     assert await call == b"done"
@@ -256,11 +242,11 @@ def test_a_forked_child_that_runs_the_channels_loop_connects_anew(
 
     def in_the_child() -> None:
         call(b"child")
-        _in_a_child(lambda: call(b"grandchild"))
+        in_a_child(lambda: call(b"grandchild"))
 
     if used:
         call(b"before")
-    _in_a_child(in_the_child)
+    in_a_child(in_the_child)
     call(b"after")
     loop.run_until_complete(channel.close())
     loop.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from lucky_transport.rpc.server import MAX_CALLS
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.subchannel import MOST_CALLS, Subchannel
 from lucky_transport_stubs.grpc_inside import compiled_half
+from tests.support.fixtures.plugins_stubs import in_a_child
 from tests.support.resources import rings
 from tests.support.waiting import PATIENCE_S, until_in_loop
 
@@ -194,15 +194,12 @@ def test_a_forked_child_shares_with_its_own_channels_alone(ends: Any, spawn: Any
         return channel
 
     channel = loop.run_until_complete(made())
-    pid = os.fork()
-    if not pid:
+
+    def work() -> None:
         asyncio.set_event_loop(loop)
-        try:
-            loop.run_until_complete(loop.run_until_complete(made()).close())
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        loop.run_until_complete(loop.run_until_complete(made()).close())
+
+    in_a_child(work)
     loop.run_until_complete(made())
     loop.run_until_complete(channel.close())
     loop.close()

@@ -10,29 +10,25 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.resources import STUB_THREADS, threads_of
-from tests.support.waiting import PATIENCE_S, until_none_left
+from tests.support.fixtures.plugins_stubs import nothing_is_left
+from tests.support.waiting import PATIENCE_S
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs
-from lucky_transport.config import runtime_directories
 from lucky_transport.process import unique_name
 from lucky_transport.rpc import completion_thread
+from lucky_transport.shm.files.socket_path import remove_stale_sockets
 from lucky_transport_grpc.runtime import grpc
 
 
 @pytest.fixture(autouse=True)
-def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completion_thread, "_IDLE_S", 0.05)  # how long one that has nothing to do stays
-    before = set(threads_of(*STUB_THREADS))
-    yield
-    until_none_left(lambda: set(threads_of(*STUB_THREADS)) - before)
 
 
 class Service:
@@ -99,14 +95,9 @@ def service() -> Iterator[Service]:
 
 
 @pytest.fixture
-def name() -> Iterator[str]:
-    """A name of this test's own; nothing of it may be left afterwards."""
-    one = unique_name()
-    yield one
-    for folder in runtime_directories():
-        for left in Path(folder).glob(f"{one}*"):
-            left.unlink()
-            raise AssertionError(f"{left} was left behind")
+def name() -> str:
+    """A name of this test's own."""
+    return unique_name()
 
 
 @pytest.fixture
@@ -199,9 +190,7 @@ def serve_elsewhere(name: str) -> Iterator[Callable[[], Callable[[], None]]]:
         kill(process)
         if process.stdout is not None:
             process.stdout.close()
-    for folder in runtime_directories():  # what a killed process left is the next one's to clear away
-        for left in Path(folder).glob(f"{name}*"):
-            left.unlink()
+    remove_stale_sockets()  # a killed server leaves its socket
 
 
 @pytest.fixture

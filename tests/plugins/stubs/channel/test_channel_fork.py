@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import traceback
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import lucky_transport_stubs
 from lucky_transport_grpc.runtime import grpc
+from tests.support.fixtures.plugins_stubs import in_a_child
 from tests.support.waiting import PATIENCE_S
 
 Code = grpc.StatusCode
-
-
-def _in_a_child(work: Callable[[], None]) -> None:
-    """Run `work` in a forked child; fail when it fails there."""
-    pid = os.fork()
-    if not pid:
-        try:
-            work()
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("used", [False, True], ids=["idle", "used"])
@@ -44,10 +29,10 @@ def test_a_forked_child_connects_anew_and_its_parent_goes_on(stub: Any, used: bo
         assert next(stub.count(b"1")) is not None
         assert stub.join(iter([b"a", b"b"])) == b"ab"
         assert tuple(states) == known  # those who subscribed are the parent's
-        _in_a_child(lambda: _echoes(stub))
+        in_a_child(lambda: _echoes(stub))
         stub.channel.close()
 
-    _in_a_child(work)
+    in_a_child(work)
     assert stub.echo(b"the parent goes on") == b"the parent goes on"
 
 
@@ -67,7 +52,7 @@ def test_a_child_of_a_channel_in_use_connects_anew(stub: Any) -> None:
     for thread in threads:
         thread.start()
     for _ in range(10):
-        _in_a_child(lambda: _echoes(stub))
+        in_a_child(lambda: _echoes(stub))
     ended.set()
     for thread in threads:
         thread.join()
@@ -86,7 +71,7 @@ def test_calls_under_way_end_in_the_child_and_go_on_in_the_parent(stub: Any, fai
         assert not stream.is_active()
         _echoes(stub)
 
-    _in_a_child(work)
+    in_a_child(work)
     assert next(stream) == b"y"
     service.released.set()
     assert future.result(timeout=10) == b"x"
@@ -100,7 +85,7 @@ def test_a_child_may_drop_and_close_what_is_its_parents(stub: Any) -> None:
         kept.clear()
         stub.channel.close()
 
-    _in_a_child(work)
+    in_a_child(work)
     assert next(stream) == b"x"
     assert stream.is_active()
 
@@ -113,5 +98,5 @@ def test_a_child_may_make_channels_of_its_own(stub: Any, name: str) -> None:
             echo = channel.unary_unary("/test.Service/echo")
             assert echo(b"child") == b"child"
 
-    _in_a_child(work)
+    in_a_child(work)
     assert stub.echo(b"x") == b"x"

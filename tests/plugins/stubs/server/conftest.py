@@ -6,18 +6,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.resources import threads_of
-from tests.support.waiting import PATIENCE_S, until, until_none_left
+from tests.support.fixtures.plugins_stubs import Client, nothing_is_left
+from tests.support.waiting import PATIENCE_S
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs
-from lucky_transport.config import runtime_directories
 from lucky_transport.process import unique_name
 from lucky_transport_grpc.runtime import grpc
 
@@ -34,22 +32,14 @@ Serve = Callable[..., Served]
 
 
 @pytest.fixture
-def address() -> Iterator[Callable[[], str]]:
-    """Make addresses of this test's own; nothing of them may be left afterwards."""
-    names: list[str] = []
-
-    def new() -> str:
-        names.append(unique_name())
-        return f"shm://{names[-1]}"
-
-    yield new
-    folders = [folder for folder in runtime_directories() if folder.is_dir()]
-    until(lambda: not [path for name in names for folder in folders for path in Path(folder).glob(f"{name}*")])
+def address() -> Callable[[], str]:
+    """Make addresses of this test's own."""
+    return lambda: f"shm://{unique_name()}"
 
 
 @pytest.fixture
-def make_server(address: object) -> Iterator[Callable[..., Any]]:
-    """Make servers with pools of their own; both are stopped before `address` looks, and no thread may be left."""
+def make_server() -> Iterator[Callable[..., Any]]:
+    """Make servers with pools of their own, which are stopped with the test."""
     with ExitStack() as stack:
 
         def make(workers: int = 8, **arguments: Any) -> Any:
@@ -60,7 +50,6 @@ def make_server(address: object) -> Iterator[Callable[..., Any]]:
             return server
 
         yield make
-    until_none_left(lambda: threads_of("grpc server"))
 
 
 @pytest.fixture
@@ -74,16 +63,6 @@ def serve(make_server: Any, address: Callable[[], str], handlers_of: Any) -> Ser
         return Served(server, found)
 
     return start
-
-
-class Client:
-    """A channel, with a multi-callable for each method of "t.Test": `client.unary_unary("Echo")(b"x", timeout=1)`."""
-
-    def __init__(self, channel: Any) -> None:
-        self.channel = channel
-
-    def __getattr__(self, arity: str) -> Callable[[str], Any]:
-        return lambda name: getattr(self.channel, arity)(f"/t.Test/{name}")
 
 
 @pytest.fixture
