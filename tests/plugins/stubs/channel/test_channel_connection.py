@@ -135,13 +135,6 @@ def test_a_server_that_was_replaced_between_two_calls_costs_no_call(connect: Any
         server = serve()
 
 
-def test_a_server_that_stops_ends_the_calls_under_way(serve: Any, connect: Any, failure: Any) -> None:
-    server = serve()
-    future = connect().unary_unary("/test.Service/wait").future(b"x")
-    server.stop(0)
-    assert failure(future.result).code() is Code.UNAVAILABLE
-
-
 def test_closing_in_one_thread_ends_the_wait_of_another(stub: Any, failure: Any) -> None:
     closer = threading.Timer(0.05, stub.channel.close)
     closer.start()

@@ -270,29 +270,6 @@ def test_a_request_that_cannot_be_serialized_concerns_no_transport(channel: Any,
     assert policy.only().request == b"x"
 
 
-def test_answers_in_another_world_are_not_compared(serve: Any, policy: Any) -> None:
-    """The shadow reads after the world was changed: its answer is no evidence."""
-    state = [b"0"]
-    has_changed = threading.Event()
-
-    def change(request: bytes, _: Any) -> bytes:
-        state[0] = request
-        has_changed.set()
-        return b""
-
-    def slow_read(request: bytes, _: Any) -> bytes:
-        has_changed.wait(10)
-        return state[0]
-
-    control = {"unary_unary Read": lambda *_: state[0], "unary_unary Set": change}
-    policy.decisions = {"/t.Test/Set": Decision("grpc")}
-    with serve(control, {"unary_unary Read": slow_read}).channel() as channel:
-        assert channel.unary_unary("/t.Test/Read")(b"") == b"0"
-        channel.unary_unary("/t.Test/Set")(b"1")
-        comparison = next(one for one in policy.wait(2) if one.method == "/t.Test/Read")
-    assert (comparison.shadow, comparison.why) == (None, "the world changed before both had answered")
-
-
 @pytest.mark.parametrize("is_different", [True, False], ids=["different", "equal"])
 def test_answers_that_a_change_overlaps_are_not_compared_equal_or_not(
     serve: Any, policy: Any, is_different: bool

@@ -72,13 +72,6 @@ def test_a_shadow_has_the_deadline_of_its_caller(
         assert codes(policy.wait(2)) == {"DEADLINE_EXCEEDED"}
 
 
-def test_a_candidate_that_is_absent_is_unavailable_to_the_policy_alone(pair: Any, policy: Any) -> None:
-    pair.endpoint = f"shm://{unique_name()}"
-    with pair.channel() as channel:
-        answers(channel, 3)
-        assert codes(policy.wait(6)) == {"UNAVAILABLE"}
-
-
 def test_a_candidate_that_crashes_is_noted_and_found_again(
     serve: Any, policy: Any, handlers_of: Callable[[Mapping[str, Any]], Any]
 ) -> None:

@@ -11,10 +11,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+pytest.importorskip("grpc")
 
 from lucky_transport.count_folders import remove_left_over
 from lucky_transport_stubs.run.launch import end_like
@@ -63,24 +66,90 @@ def gone(pid: int, patience_s: float = 10.0) -> bool:
     return False
 
 
-@pytest.mark.parametrize("status", [0, 1, 7, 78, 255])
-def test_the_exit_status_is_the_programs(launch: Launch, python: Python, status: int) -> None:
-    assert launch(*GRPC, command=python(f"raise SystemExit({status})")).returncode == status
-
-
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV", "SIGINT", "SIGUSR1"])
-def test_a_signal_that_kills_the_program_is_how_the_launcher_ends(launch: Launch, python: Python, name: str) -> None:
-    number = getattr(signal, name)
-    code = """
+#: Ends with the signal of this number.
+KILLED = """
 import os, signal, sys
 number = int(sys.argv[1])
 if number != signal.SIGKILL:
     signal.signal(number, signal.SIG_DFL)
 os.kill(os.getpid(), number)
 """
-    done = launch(*GRPC, command=python(code, number))
-    assert done.returncode == -number
-    assert "no gRPC call was counted" in done.stderr
+#: Calls this target, and ends with this status.
+CALL = """
+import sys, grpc
+with grpc.insecure_channel(sys.argv[1]) as channel:
+    assert channel.unary_unary("/t.T/Echo")(b"x", timeout=30) == b"x"
+sys.exit(int(sys.argv[2]))
+"""
+CHILD = [sys.executable, "-m", "lucky_transport", "run", *GRPC, "--report", "-", "--"]
+SHOW = "import os; print(os.environ['LUCKY_TRANSPORT'], os.environ['PYTHONPATH'].count('bootstrap'))"
+WEATHER = ("--transport", "shm", "--endpoint", "shm://weather")
+UNSEEN = {"LUCKY_RUN_REPORT": ""}
+
+
+class Row(NamedTuple):
+    """What a launch comes to. program: its command, or code of Python and arguments; {port} is that of a gRPC server.
+
+    words: what stderr has; None where it is empty.
+    """
+
+    options: tuple[str, ...]
+    program: list[str] | tuple[str, ...]
+    status: int = 0
+    out: str = ""
+    words: str | None = ""
+    variables: Mapping[str, str] = {}
+
+
+LAUNCHES = {
+    **{f"exits with {status}": Row(GRPC, (f"raise SystemExit({status})",), status) for status in (0, 7, 78, 255)},
+    **{
+        f"dies of {number.name}": Row(GRPC, (KILLED, str(int(number))), -number, words="no gRPC call was counted")
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGINT, signal.SIGUSR1)
+    },
+    "is not there": Row(GRPC, ["nothing_there"], 127, words="no program 'nothing_there'"),
+    "is a file": Row(GRPC, ["train.py"], 127, words="did you mean `python train.py`?"),
+    "has no place for a report": Row((*GRPC, "--report", "nowhere/calls.json"), ("1",), 2, words="nowhere/calls.json"),
+    "names no engine": Row(("--transport", "shm"), ("1",), 1, words="nothing says where the engine is"),
+    "names a grpc endpoint": Row(("--endpoint", "grpc://127.0.0.1:1"), ("1",), 1, words="not an endpoint shm://NAME"),
+    "has a map of no pairs": Row(("--map", "localhost"), ("1",), 1, words="is no pair"),
+    "has an inner launcher": Row(
+        ("--endpoint", "shm://x"),
+        [*CHILD, sys.executable, "-c", SHOW],
+        out="grpc 1\n",
+        words="no gRPC call was counted",
+    ),
+    "is quiet": Row((*GRPC, "--quiet"), (CALL, "localhost:{port}", "0"), words=None),
+    "counts and fails": Row(GRPC, (CALL, "localhost:{port}", "7"), 7, words="over gRPC: the transport is grpc"),
+    "counts and exits at once": Row(
+        GRPC, (CALL.replace("sys.exit(", "import os; os._exit("), "localhost:{port}", "3"), 3, words="1  /t.T/Echo"
+    ),
+    "stays on gRPC": Row(WEATHER, (CALL, "localhost:{port}", "0"), words="localhost:{port}"),
+    "requires": Row(
+        (*WEATHER, "--require"),
+        (CALL, "localhost:{port}", "0"),
+        125,
+        "",
+        "--map localhost:{port}=shm://weather",
+        UNSEEN,
+    ),
+    "requires and is quiet": Row(
+        (*WEATHER, "--require", "--quiet"), (CALL, "localhost:{port}", "0"), 125, "", "nothing was switched", UNSEEN
+    ),
+    "requires and fails": Row((*WEATHER, "--require"), (CALL, "localhost:{port}", "7"), 7),
+    "requires and calls nothing": Row((*WEATHER, "--require"), ("",), 125, words="and no port was bound"),
+    "requires what is not switched": Row((*GRPC, "--require"), ("",), 2, words="--transport grpc switches nothing"),
+}
+
+
+@pytest.mark.parametrize("row", LAUNCHES.values(), ids=LAUNCHES.keys())
+def test_a_launch_comes_to(launch: Launch, python: Python, grpc_port: int, tmp_path: Path, row: Row) -> None:
+    (tmp_path / "train.py").touch()
+    command = row.program if isinstance(row.program, list) else python(*row.program)
+    done = launch(*row.options, command=[part.replace("{port}", str(grpc_port)) for part in command], **row.variables)
+    assert (done.returncode, done.stdout) == (row.status, row.out), done.stderr
+    assert done.stderr == "" if row.words is None else row.words.replace("{port}", str(grpc_port)) in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_stdin_stdout_and_arguments_are_the_programs(start: Start, python: Python) -> None:
@@ -208,20 +277,6 @@ def test_with_quiet_the_program_takes_the_launchers_place(start: Start, python: 
     assert process.stderr.read() == ""
 
 
-@pytest.mark.parametrize(
-    ("program", "hint"),
-    [("nothing_there", "no program 'nothing_there'"), ("train.py", "did you mean `python train.py`?")],
-)
-def test_a_program_that_is_not_there_is_a_127_with_a_hint(
-    launch: Launch, tmp_path: Path, program: str, hint: str
-) -> None:
-    (tmp_path / "train.py").touch()
-    done = launch(*GRPC, command=[program])
-    assert done.returncode == 127
-    assert hint in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_a_program_that_the_system_refuses_is_said(launch: Launch, tmp_path: Path) -> None:
     (tmp_path / "strange").write_bytes(b"\0\1\2")
     (tmp_path / "strange").chmod(0o700)
@@ -246,28 +301,6 @@ def test_the_report_is_json(launch: Launch, python: Python, tmp_path: Path) -> N
     }
 
 
-def test_a_report_that_cannot_be_written_is_said_before_the_program_runs(launch: Launch, python: Python) -> None:
-    done = launch(*GRPC, "--report", "nowhere/calls.json", command=python("print('ran')"))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "nowhere/calls.json" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (("--transport", "shm"), "nothing says where the engine is"),
-        (("--endpoint", "grpc://127.0.0.1:1"), "not an endpoint shm://NAME"),
-        (("--map", "localhost"), "is no pair"),
-    ],
-)
-def test_a_mistake_in_the_map_is_said_before_the_program_runs(
-    launch: Launch, python: Python, options: tuple[str, ...], reason: str
-) -> None:
-    done = launch(*options, command=python("print('ran')"))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert reason in done.stderr
-
-
 def test_settings_of_the_environment_and_of_files_count(launch: Launch, python: Python, tmp_path: Path) -> None:
     show = python(
         "import os; print(*(os.environ.get(f'LUCKY_{n}', '') for n in ('TRANSPORT', 'ENDPOINT', 'GRPC_MAP')))"
@@ -277,14 +310,6 @@ def test_settings_of_the_environment_and_of_files_count(launch: Launch, python: 
     (tmp_path / "lucky_transport.toml").write_text("transport = 'shm'\ngrpc_map = '*=shm://c'\n")
     assert launch(command=show).stdout == "shm  *=shm://c\n"
     assert launch("--map", "a:1=shm://d", "--map", "*=shm://e", command=show).stdout == "shm  a:1=shm://d *=shm://e\n"
-
-
-def test_an_outer_launcher_gives_way_to_an_inner_one(launch: Launch, python: Python) -> None:
-    show = "import os; print(os.environ['LUCKY_TRANSPORT'], os.environ['PYTHONPATH'].count('bootstrap'))"
-    inner = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", "--", *python(show)]
-    done = launch("--endpoint", "shm://x", command=inner)
-    assert done.stdout == "grpc 1\n"
-    assert done.stderr.count("no gRPC call was counted") == 2
 
 
 def test_the_environment_can_be_printed_for_a_shell(environ: dict[str, str], tmp_path: Path, python: Python) -> None:

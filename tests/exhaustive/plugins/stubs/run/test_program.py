@@ -90,20 +90,6 @@ except Exception as error:
     assert calls(tmp_path) == {"/t.T/Echo": [2], "/t.T/Sum2": [1]}
 
 
-@pytest.mark.parametrize("end", ["os._exit(3)", "os.kill(os.getpid(), 9)", "sys.exit(3)", "raise KeyError"])
-def test_calls_are_reported_however_the_program_ends(
-    launch: Launch, python: Python, grpc_port: int, tmp_path: Path, end: str
-) -> None:
-    done = launch("--transport", "grpc", command=python(f"{CALL}\ncall(sys.argv[1], 7)\n{end}", grpc_port))
-    assert done.returncode != 0
-    assert f"127.0.0.1:{grpc_port} over gRPC: the transport is grpc\n             7  /t.T/Echo" in done.stderr
-
-
-def test_quiet_neither_counts_nor_says(launch: Launch, python: Python, grpc_port: int) -> None:
-    done = launch("--transport", "grpc", "--quiet", command=python(f"{CALL}\ncall(sys.argv[1])", grpc_port))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
 def test_a_child_that_outlives_the_program_goes_on_without_a_word(
     launch: Launch, python: Python, grpc_port: int, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..aio_ends import AioEnds
 from ..aio_records import EOF, attempt, happened, read, status, taken
-from ..records import PATIENCE_S, Record
+from ..records import Record
 from ..registry import case, each
 
 ITEMS = (b"one", b"two", b"three")
@@ -42,17 +42,6 @@ async def requests_are_any_iterable(ends: AioEnds, kind: str) -> Record:
     joined = await attempt((await ends.stream_unary(_join))(requests()))
     echoed = await taken((await ends.stream_stream(_echo))(requests()))
     return {"joined": joined, "echoed": echoed}
-
-
-@case
-async def ping_pong(ends: AioEnds) -> Record:
-    call = (await ends.stream_stream(_echo))()
-    turns = []
-    for item in ITEMS:
-        await call.write(item)
-        turns.append(await call.read())
-    await call.done_writing()
-    return {"turns": turns, "rest": await read(call), **await status(call)}
 
 
 @case
@@ -226,14 +215,3 @@ async def nothing_is_sent(ends: AioEnds) -> Record:
         "iterator": await taken((await ends.stream_stream(_echo))(iter(()))),
         "unary": await attempt((await ends.stream_unary(_join))(iter(()))),
     }
-
-
-@case
-async def large_messages_go_both_ways(ends: AioEnds) -> Record:
-    call = (await ends.stream_stream(_echo))(timeout=PATIENCE_S)
-    sizes = []
-    for size in (1, 100_000, 4 * 1024 * 1024, 0):
-        await call.write(bytes(size))
-        sizes.append(len(await call.read()))
-    await call.done_writing()
-    return {"sizes": sizes, "rest": await read(call)}
