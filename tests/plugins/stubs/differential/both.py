@@ -29,6 +29,12 @@ FREE_WAYS = {THREADS: invoking.FREE_WAYS, ASYNCIO: aio_records.WAYS}
 SAFE_WAYS = {THREADS: invoking.WAYS, ASYNCIO: aio_records.SAFE_WAYS}
 SAFE_FREE_WAYS = {THREADS: invoking.FREE_WAYS, ASYNCIO: aio_records.SAFE_WAYS}
 
+
+def ways_of(*arities: str) -> dict[str, list[Way]]:
+    """Return by driver the ways to make calls of these arities."""
+    return {driver: [way for way in ways if way.arity in arities] for driver, ways in WAYS.items()}
+
+
 #: Returns all that a handler is sent, as one value.
 Read = Callable[[], Awaitable[bytes]]
 #: What a handler does: reads, and returns its response.

@@ -12,7 +12,7 @@ from ..aio_ends import AioEnds
 from ..aio_records import WAYS, attempt, ended, finish, happened, read, start, state, status, taken, until
 from ..ends import method_handler, path
 from ..invoking import Way, argument
-from ..records import PATIENCE_S, Record, classes, entries
+from ..records import PATIENCE_S, Record, classes
 from ..registry import case, each
 
 
@@ -187,19 +187,12 @@ async def _whatever(outcome: Any) -> str:
         return repr(error)
 
 
-@case
-async def a_call_is_awaited_twice(ends: AioEnds) -> Record:
+@each(ending=("success", "failure"))
+async def a_call_is_awaited_twice(ends: AioEnds, ending: str) -> Record:
     async def behaviour(request: bytes, context: Any) -> bytes:
+        if ending == "failure":
+            await context.abort(grpc.StatusCode.ABORTED, "so it goes")
         return request
-
-    call = (await ends.unary_unary(behaviour))(b"request")
-    return {"first": await attempt(call), "second": await attempt(call)}
-
-
-@case
-async def a_failed_call_is_awaited_twice(ends: AioEnds) -> Record:
-    async def behaviour(request: bytes, context: Any) -> None:
-        await context.abort(grpc.StatusCode.ABORTED, "so it goes")
 
     call = (await ends.unary_unary(behaviour))(b"request")
     return {"first": await attempt(call), "second": await attempt(call)}
@@ -214,51 +207,12 @@ async def a_call_is_never_awaited(ends: AioEnds) -> Record:
     return {**seen, **await status(call)}
 
 
-@case
-async def metadata_comes_before_the_response(ends: AioEnds) -> Record:
-    gate = ends.gate()
-
-    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        await context.send_initial_metadata((("early", "yes"),))
-        await gate.wait()
-        yield b"item"
-
-    call = (await ends.unary_stream(behaviour))(b"request")
-    seen: Record = {"initial": entries(await call.initial_metadata()), "done": call.done()}
-    gate.set()
-    return {**seen, "taken": await taken(call)}
-
-
-@case
-async def metadata_is_a_mapping_of_lists(ends: AioEnds) -> Record:
-    there: list[Any] = []
-
-    async def behaviour(request: bytes, context: Any) -> bytes:
-        received = context.invocation_metadata()
-        there.extend((type(received).__name__, [tuple(entry) for entry in received if entry[0] != "user-agent"]))
-        context.set_trailing_metadata((("key", "1"), ("key", "2")))
-        return request
-
-    metadata = grpc.aio.Metadata(("key", "1"), ("other", "x"), ("key", "2"), ("key-bin", b"\x00"))
-    call = (await ends.unary_unary(behaviour))(b"request", metadata=metadata)
-    await call
-    trailing = await call.trailing_metadata()
-    return {
-        "there": there,
-        "type": type(trailing).__name__,
-        "first": trailing["key"],
-        "all": list(trailing.get_all("key")),
-        "initial": type(await call.initial_metadata()).__name__,
-    }
-
-
-@case
-async def waiting_for_the_connection(ends: AioEnds) -> Record:
-    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        yield request
-
-    call = (await ends.unary_stream(behaviour))(b"request")
-    return {"connected": await attempt(call.wait_for_connection()), "taken": await taken(call)}
+@each(way=WAYS)
+async def waiting_for_the_connection(ends: AioEnds, way: Way) -> Record:
+    held = _Held(ends, way.arity)
+    held.let_go()
+    call = start(way, await ends.method(way.arity, held.behaviour))
+    return {"connected": await attempt(call.wait_for_connection()), "finish": await finish(way, call)}
 
 
 @each(way=[way for way in WAYS if way.arity.endswith("stream")])

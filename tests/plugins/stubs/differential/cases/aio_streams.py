@@ -90,16 +90,6 @@ async def writing_where_an_iterator_was_given(ends: AioEnds) -> Record:
 
 
 @case
-async def the_iterator_raises(ends: AioEnds) -> Record:
-    def requests() -> Iterator[bytes]:
-        yield b"one"
-        raise RuntimeError("no more ideas")
-
-    call = (await ends.stream_unary(_join))(requests())
-    return {"response": await attempt(call), **await status(call)}
-
-
-@case
 async def the_iterator_never_ends(ends: AioEnds) -> Record:
     async def three(requests: Any, context: Any) -> bytes:
         seen: list[bytes] = []
@@ -196,22 +186,3 @@ async def an_unread_stream_holds_its_sender_back(ends: AioEnds) -> Record:
     held_back = len(sent) < 64
     rest = await read(call)
     return {"first": first, "held back": held_back, "rest": len(rest["items"]), "ended": rest["ended"]}
-
-
-@each(items=(0, 1, 3))
-async def a_generator_fails_midway(ends: AioEnds, items: int) -> Record:
-    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        for number in range(items):
-            yield str(number).encode()
-        raise LookupError("lost the thread")
-
-    call = (await ends.unary_stream(behaviour))(b"request")
-    return {"taken": await taken(call), **await status(call)}
-
-
-@case
-async def nothing_is_sent(ends: AioEnds) -> Record:
-    return {
-        "iterator": await taken((await ends.stream_stream(_echo))(iter(()))),
-        "unary": await attempt((await ends.stream_unary(_join))(iter(()))),
-    }

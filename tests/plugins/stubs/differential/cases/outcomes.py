@@ -20,6 +20,7 @@ from ..both import (
     Read,
     echo,
     run,
+    ways_of,
 )
 from ..ends import ARITIES, method_handler, path
 from ..invoking import Way
@@ -143,7 +144,7 @@ async def is_cancelled(ends: Driver, way: Way) -> Record:
     return seen
 
 
-@each(BOTH, way={driver: [way for way in ways if way.arity == "unary_stream"] for driver, ways in WAYS.items()})
+@each(BOTH, way=ways_of("unary_stream"))
 async def is_over_once_all_was_taken(ends: Driver, way: Way) -> Record:
     async def abort(read: Read, context: Any) -> None:
         await context.abort(grpc.StatusCode.DATA_LOSS, "the rest is lost")
@@ -185,7 +186,7 @@ async def _invoke_coded(ends: Driver, way: Way, codec: dict[str, Any], **of_stub
 
 
 # Not with streams of requests: gRPC's server then answers twice, and now and then never ends.
-@each(BOTH, way={driver: [way for way in ways if way.arity.startswith("unary")] for driver, ways in WAYS.items()})
+@each(BOTH, way=ways_of("unary_unary", "unary_stream"))
 async def the_server_cannot_read_the_request(ends: Driver, way: Way) -> Record:
     return await _invoke_coded(ends, way, {"request_deserializer": _refuse})
 

@@ -9,13 +9,16 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..both import ASYNCIO, BOTH, THREADS, Driver, Read, echo
+from ..both import ASYNCIO, BOTH, THREADS, WAYS, Driver, Read, echo
 from ..ends import Ends, method_handler, path
-from ..invoking import WAYS, Way, answering, argument, invoke
+from ..invoking import Way
 from ..records import PATIENCE_S, Diary, Record, attempt, taken
 from ..registry import case, each
 
-STREAMS = [way for way in WAYS if way.arity.startswith("stream")]
+STREAMS = {
+    driver: [way for way in ways if way.arity.startswith("stream") and "write" not in way.style]
+    for driver, ways in WAYS.items()
+}
 
 
 def _joined(requests: Iterator[bytes], context: Any) -> bytes:
@@ -32,37 +35,26 @@ def _without_items(seen: Record) -> Record:
     return seen
 
 
-@each(way=STREAMS)
-def the_iterator_raises(ends: Ends, way: Way) -> Record:
+@each(BOTH, way=STREAMS, items=(0, 1))
+async def the_iterator_raises(ends: Driver, way: Way, items: int) -> Record:
     def requests() -> Iterator[bytes]:
-        yield b"one"
+        yield from (b"one",) * items
         raise RuntimeError("no more ideas")
 
-    method = ends.method(way.arity, answering(way.arity, lambda request, _: request))
-    return _without_items(invoke(way.style, method, requests(), timeout=PATIENCE_S))
+    method = await ends.method(way.arity, ends.behaviour(way.arity, echo, b"first"))
+    return _without_items(await ends.invoke(way, method, requests(), timeout=PATIENCE_S))
 
 
-@each(way=STREAMS)
-def the_iterator_raises_at_once(ends: Ends, way: Way) -> Record:
-    def requests() -> Iterator[bytes]:
-        raise RuntimeError("no idea")
-        yield b""
-
-    method = ends.method(way.arity, answering(way.arity, lambda request, _: request))
-    return _without_items(invoke(way.style, method, requests(), timeout=PATIENCE_S))
-
-
-@each(way=STREAMS)
-def the_serializer_fails_midway(ends: Ends, way: Way) -> Record:
+@each(BOTH, way=STREAMS)
+async def the_serializer_fails_midway(ends: Driver, way: Way) -> Record:
     def serialize(request: bytes) -> bytes:
         if request == b"two":
             raise ValueError("not two")
         return request
 
-    handler = method_handler(way.arity, answering(way.arity, lambda request, _: request))
-    channel = ends.connect(ends.serve({"Method": handler}).target)
-    method = getattr(channel, way.arity)(path(), request_serializer=serialize)
-    return _without_items(invoke(way.style, method, argument(way.arity), timeout=PATIENCE_S))
+    served = await ends.serve({"Method": method_handler(way.arity, ends.behaviour(way.arity, echo, b"first"))})
+    method = getattr(ends.connect(served.target), way.arity)(path(), request_serializer=serialize)
+    return _without_items(await ends.invoke(way, method, timeout=PATIENCE_S))
 
 
 @each(value=("a list", "nothing", "a number"), style=("blocking", "future", "iterator"))
@@ -163,11 +155,14 @@ def the_iterator_blocks_and_the_call_ends(ends: Ends, ending: str) -> Record:
     return {"cancel": future.cancel(), "result": attempt(future.result), "handler": there.after(3)}
 
 
-@case
-def nothing_is_sent(ends: Ends) -> Record:
+@each(BOTH)
+async def nothing_is_sent(ends: Driver) -> Record:
+    methods = {
+        arity: await ends.method(arity, ends.behaviour(arity, echo)) for arity in ("stream_unary", "stream_stream")
+    }
     return {
-        "unary": attempt(ends.stream_unary(_joined).with_call, iter(())),
-        "stream": taken(ends.stream_stream(_echoes)(iter(()))),
+        "unary": await ends.attempt(methods["stream_unary"], iter(())),
+        "stream": await ends.taken(methods["stream_stream"], iter(())),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..both import ASYNCIO, BOTH, THREADS, Driver, OverAsyncio, OverThreads
+from ..both import ASYNCIO, BOTH, THREADS, Driver, OverAsyncio, OverThreads, ways_of
 from ..ends import ARITIES, Ends
 from ..invoking import Way, argument, invoke
 from ..records import PATIENCE_S, Record, attempt, entries, plain, taken
@@ -209,14 +209,17 @@ def a_generator_aborts_midway(ends: Ends, arity: str, items: int) -> Record:
     return invoke("iterator", ends.method(arity, behaviour), argument(arity))
 
 
-@each(arity=("unary_stream", "stream_stream"), items=(0, 1, 3))
-def a_generator_raises_midway(ends: Ends, arity: str, items: int) -> Record:
-    def behaviour(request: Any, context: Any) -> Iterator[bytes]:
-        for number in range(items):
-            yield str(number).encode()
+@each(
+    BOTH,
+    way=ways_of("unary_stream"),
+    items=(0, 1, 3),
+)
+async def a_generator_raises_midway(ends: Driver, way: Way, items: int) -> Record:
+    def make(request: bytes) -> Iterator[bytes]:
+        yield from (str(number).encode() for number in range(items))
         raise LookupError("lost the thread")
 
-    return invoke("iterator", ends.method(arity, behaviour), argument(arity))
+    return await ends.invoke(way, await ends.method(way.arity, ends.flow(way.arity, make)))
 
 
 @each(arity=("unary_stream", "stream_stream"))
