@@ -1,4 +1,4 @@
-"""Cases of threads over real gRPC and over ours, in this process: the same record, but for what is declared.
+"""Cases of threads and of asyncio over real gRPC and over ours: the same record, but for what is declared.
 
 Of each kind of case a sixth part; the rest are in tests/exhaustive.
 """
@@ -14,13 +14,12 @@ from .declared import DIFFERENCES
 from .registry import Case, quick
 
 CASES = load_cases()
-OF_THREADS = [case for case in quick(CASES) if not case.name.startswith("aio_")]
 
 
 @pytest.mark.filterwarnings(  # of grpc.aio's own, up to 1.60 at least, after an interceptor has failed
     "ignore:Exception ignored in. <function InterceptedCall:pytest.PytestUnraisableExceptionWarning"
 )
-@pytest.mark.parametrize("case", OF_THREADS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", quick(CASES), ids=lambda case: case.name)
 def test_ours_does_what_grpc_does(case: Case) -> None:
     skip_without_generated_stubs(case)
     undeclared, stale = judged(case)

@@ -213,3 +213,28 @@ def test_without_clients_a_server_has_one_thread_and_no_timer(serve: Any, dial: 
     client.channel.close()
     until(lambda: threads() == 1)
     until_none_left(lambda: descriptors_of("timerfd") - others)
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_a_server_without_a_port_is_dropped_without_a_word(is_started: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    with ThreadPoolExecutor(1) as pool:
+        server = lucky_transport_stubs.server(pool)
+        if is_started:
+            server.start()
+        del server
+        gc.collect()
+    assert said == []
+
+
+@pytest.mark.parametrize("bad", [{"options": 5}, {"interceptors": 5}])
+def test_a_server_that_could_not_be_made_is_dropped_without_a_word(
+    bad: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    with ThreadPoolExecutor(1) as pool, pytest.raises((TypeError, ValueError, AttributeError)):
+        lucky_transport_stubs.server(pool, **bad)
+    gc.collect()
+    assert said == []

@@ -147,7 +147,10 @@ async def cancel_after_first_response(ends: Driver) -> Record:
 async def timeout_on_sleeping_server(ends: Driver) -> Record:
     stub = await _stub(ends)
     await ends.attempt(stub.EmptyCall, generated.messages().Empty())
-    return await _Conversation(ends, stub.FullDuplexCall, timeout=0.001).close()
+    conversation = _Conversation(ends, stub.FullDuplexCall, timeout=0.001)
+    seen = _sizes(await conversation.hear())
+    conversation.stop()
+    return seen
 
 
 @each(BOTH)
