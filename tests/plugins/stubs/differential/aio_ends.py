@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .ends import Implementation, Methods, Options, Served, add_port, generic_handler, method_handler, path
+from .ends import ARITIES, Implementation, Methods, Options, Served, add_port, generic_handler, method_handler, path
 
 
 class AioEnds:
@@ -76,18 +77,8 @@ class AioEnds:
         served = await self.serve({"Method": method_handler(arity, behaviour)}, **arguments)
         return getattr(self.connect(served.target, channel_options), arity)(path())
 
-    async def unary_unary(self, behaviour: Callable[..., Any], **arguments: Any) -> Any:
-        """`method` for a unary method with a unary response."""
-        return await self.method("unary_unary", behaviour, **arguments)
-
-    async def unary_stream(self, behaviour: Callable[..., Any], **arguments: Any) -> Any:
-        """`method` for a unary request with a stream of responses."""
-        return await self.method("unary_stream", behaviour, **arguments)
-
-    async def stream_unary(self, behaviour: Callable[..., Any], **arguments: Any) -> Any:
-        """`method` for a stream of requests with a unary response."""
-        return await self.method("stream_unary", behaviour, **arguments)
-
-    async def stream_stream(self, behaviour: Callable[..., Any], **arguments: Any) -> Any:
-        """`method` for streams both ways."""
-        return await self.method("stream_stream", behaviour, **arguments)
+    def __getattr__(self, arity: str) -> Callable[..., Any]:
+        """`unary_unary(behaviour)` is `method("unary_unary", behaviour)`; likewise for the other arities."""
+        if arity not in ARITIES:
+            raise AttributeError(arity)
+        return partial(self.method, arity)

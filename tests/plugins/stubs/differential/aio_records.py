@@ -131,24 +131,6 @@ async def invoke(way: Way, method: Any, *sent: Any, **options: Any) -> Record:
     return await finish(way, call)
 
 
-def answering(arity: str, answer: Callable[[bytes, Any], Awaitable[bytes | None]]) -> Callable[[Any, Any], Any]:
-    """Return an asyncio handler that reads its requests and responds as `answer` does; a stream says more before."""
-
-    async def received(request: Any) -> bytes:
-        return b"+".join([one async for one in request]) if arity.startswith("stream") else request
-
-    async def unary(request: Any, context: Any) -> bytes | None:
-        return await answer(await received(request), context)
-
-    async def stream(request: Any, context: Any) -> AsyncIterator[bytes]:
-        yield b"first"
-        last = await answer(await received(request), context)
-        if last is not None:
-            yield last
-
-    return stream if arity.endswith("stream") else unary
-
-
 async def happened(event: asyncio.Event) -> bool:
     """Return whether the event comes within our patience."""
     try:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,18 +164,8 @@ class Ends:
         served = self.serve({"Method": method_handler(arity, behaviour)}, **arguments)
         return getattr(self.connect(served.target, channel_options), arity)(path())
 
-    def unary_unary(self, behaviour: Callable[..., Any], **arguments: Any) -> Any:
-        """`method` for a unary method with a unary response."""
-        return self.method("unary_unary", behaviour, **arguments)
-
-    def unary_stream(self, behaviour: Callable[..., Any], **arguments: Any) -> Any:
-        """`method` for a unary request with a stream of responses."""
-        return self.method("unary_stream", behaviour, **arguments)
-
-    def stream_unary(self, behaviour: Callable[..., Any], **arguments: Any) -> Any:
-        """`method` for a stream of requests with a unary response."""
-        return self.method("stream_unary", behaviour, **arguments)
-
-    def stream_stream(self, behaviour: Callable[..., Any], **arguments: Any) -> Any:
-        """`method` for streams both ways."""
-        return self.method("stream_stream", behaviour, **arguments)
+    def __getattr__(self, arity: str) -> Callable[..., Any]:
+        """`unary_unary(behaviour)` is `method("unary_unary", behaviour)`; likewise for the other arities."""
+        if arity not in ARITIES:
+            raise AttributeError(arity)
+        return partial(self.method, arity)
