@@ -113,6 +113,14 @@ LAUNCHES = {
     "names no engine": Row(("--transport", "shm"), ("1",), 1, words="nothing says where the engine is"),
     "names a grpc endpoint": Row(("--endpoint", "grpc://127.0.0.1:1"), ("1",), 1, words="not an endpoint shm://NAME"),
     "has a map of no pairs": Row(("--map", "localhost"), ("1",), 1, words="is no pair"),
+    "serves at no pair": Row(("--transport", "shm", "--serve", "1"), ("1",), 1, words="target map: '1' is no pair"),
+    "cannot be switched": Row(
+        WEATHER,
+        ("import os; os.environ['LUCKY_TRANSPORT'] = 'pigeon'; import grpc",),
+        78,
+        words="cannot be switched",
+        variables=UNSEEN,
+    ),
     "has an inner launcher": Row(
         ("--endpoint", "shm://x"),
         [*CHILD, sys.executable, "-c", SHOW],

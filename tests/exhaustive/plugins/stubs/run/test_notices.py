@@ -97,14 +97,6 @@ def test_the_lines_to_paste_ask_as_the_launcher_was_asked(launch: Launch) -> Non
 
 
 @pytest.mark.usefixtures("unasked")
-def test_a_switch_that_cannot_be_had_is_an_error_and_always_told(launch: Launch) -> None:
-    code = "import os; os.environ['LUCKY_TRANSPORT'] = 'pigeon'; import grpc"
-    done = launch(*OPTIONS, command=[sys.executable, "-c", code])
-    assert done.returncode == 78
-    assert "cannot be switched" in done.stderr
-
-
-@pytest.mark.usefixtures("unasked")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_terminal_gets_them(environ: dict[str, str], program: list[str]) -> None:
     pid, terminal = pty.fork()

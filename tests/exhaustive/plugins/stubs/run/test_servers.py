@@ -353,12 +353,6 @@ def test_a_channel_that_authenticates_a_networks_peer_stays_on_grpc(
     assert re.search(r"localhost:50051 stays on gRPC: \w+ChannelCredentials authenticate a network's peer", done.stderr)
 
 
-def test_a_wrong_pair_is_an_error_before_the_program_runs(launch: Launch) -> None:
-    done = launch("--transport", "shm", "--serve", "50051", command=["true"])
-    assert done.returncode == 1
-    assert "target map: '50051' is no pair" in done.stderr
-
-
 STOPPING = """
 import asyncio
 

@@ -56,11 +56,31 @@ async def a_message_beyond_the_default(ends: Driver, arity: str, side: str) -> R
     return await _exchange(ends, arity, *sizes)
 
 
-@each(BOTH, arity=SAFE, end=("server", "client"), option=(RECEIVE, SEND), size=(1_000, 1_001))
-async def an_end_has_a_limit(ends: Driver, arity: str, end: str, option: str, size: int) -> Record:
-    is_request = (end, option) in (("server", RECEIVE), ("client", SEND))
-    limits: dict[str, Any] = {end: ((option, 1_000),)}
-    return await _exchange(ends, arity, *((size, 1) if is_request else (1, size)), **limits)
+async def _limited(ends: Driver, arity: str, side: str, **limits: Options) -> Record:
+    """Return what comes of a request, or a response, just at the limit and of one beyond it."""
+    sizes = [(size, 1) if side == "request" else (1, size) for size in (1_000, 1_001)]
+    at, beyond = [await _exchange(ends, arity, *pair, **limits) for pair in sizes]
+    return {"at": at, "beyond": beyond}
+
+
+@each(BOTH, arity=SAFE)
+async def the_server_receives_at_most(ends: Driver, arity: str) -> Record:
+    return await _limited(ends, arity, "request", server=((RECEIVE, 1_000),))
+
+
+@each(BOTH, arity=SAFE)
+async def the_client_receives_at_most(ends: Driver, arity: str) -> Record:
+    return await _limited(ends, arity, "response", client=((RECEIVE, 1_000),))
+
+
+@each(BOTH, arity=SAFE)
+async def the_client_sends_at_most(ends: Driver, arity: str) -> Record:
+    return await _limited(ends, arity, "request", client=((SEND, 1_000),))
+
+
+@each(BOTH, arity=SAFE)
+async def the_server_sends_at_most(ends: Driver, arity: str) -> Record:
+    return await _limited(ends, arity, "response", server=((SEND, 1_000),))
 
 
 @each(BOTH, arity=ARITIES)
