@@ -153,8 +153,8 @@ PLANTS: dict[str, tuple[Plant, str, tuple[str, ...]]] = {
         ECHO,
         ("of two clients at once",),
     ),
-    "crossed calls": (_crossed, ECHO, ("two at once",)),
-    "wrong under load": (lambda seen: None if seen.is_alone else replace(seen, metadata=()), ECHO, ("two at once",)),
+    "crossed calls": (_crossed, ECHO, ("at once",)),
+    "wrong under load": (lambda seen: None if seen.is_alone else replace(seen, metadata=()), ECHO, ("at once",)),
     "list sorted": (each(lambda note: note.list.sort()), ECHO, ("list",)),
     "number by a double": (
         each(lambda note: setattr(note, "number", int(float(note.number)) % 2**63)),
@@ -175,6 +175,12 @@ PLANTS: dict[str, tuple[Plant, str, tuple[str, ...]]] = {
     "last request lost": (lambda seen: _without(seen.notes, 5) if len(seen.notes) > 5 else None, ADD, ("requests [",)),
     "fifth request lost": (lambda seen: _without(seen.notes, 4), ADD, ("requests [",)),
     "binary metadata lost": (pairs(lambda given: tuple(one for one in given if "-bin" not in one[0])), ECHO, ("-bin",)),
+    "binary metadata padded": (
+        pairs(lambda given: tuple((k, v[: len(v) // 3 * 3] if "-bin" in k else v) for k, v in given)),
+        ECHO,
+        ("-bin",),
+    ),
+    "percent decoded": (each(lambda note: setattr(note, "text", note.text.replace("%41", "A"))), ECHO, ("%41",)),
     "duplicates lost": (pairs(lambda given: tuple(dict(given).items())), ECHO, ("saw-lucky-parity",)),
     "equal keys sorted": (pairs(lambda given: tuple(sorted(given))), ECHO, ("saw-lucky-parity",)),
     "empty metadata lost": (pairs(lambda given: tuple(one for one in given if one[1])), ECHO, ("saw-lucky-parity",)),

@@ -48,6 +48,7 @@ UNSEEN: Mapping[str, str] = {
     "bits of a NaN in a message": "a NaN equals every NaN",
     METADATA_OF_CALLS: "a typed call shows none; `lucky-transport run --transport staged` compares it",
     "whether a call was made once": "no answer tells where an engine is in the same state after it was made twice",
+    "calls beside a stream or another call, and those that `begin` makes": "typed calls are made one by one",
     "latency": "not a matter of parity; see `lucky-transport bench`",
 }
 

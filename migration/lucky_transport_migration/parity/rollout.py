@@ -22,6 +22,7 @@ _WILD = 3.0  # times the bounds: far enough outside to prove that such actions p
 _GENTLE = 0.1
 _PUSH_STEPS = 25  # a push lasts so long before its direction is drawn anew
 _RESETS_PER_RUN = 24
+_REPEATS = 5  # every so many steps the actions are those of the step before
 _KINDS: tuple[Literal["all", "one", "some"], ...] = ("one", "all", "some")
 #: Added to seeds, in turn: a seed has 64 bits.
 _SEEDS = (0, 2**16, 2**32, 2**63)
@@ -79,6 +80,7 @@ class RolloutPlan:
         self._seed = seed
         self._directions: dict[Path, NDArray[np.float64]] = {}
         self._all = np.ones(spec.num_envs, np.bool_)
+        self._last: NDArray[Any] = np.empty(0, np.void)
 
     def next(self) -> RolloutStep:
         """Return the next move."""
@@ -92,6 +94,9 @@ class RolloutPlan:
         self._until_reset -= 1
         way = self._ways[self._count // 2 % len(self._ways)] if self._ways and self._count % 2 else ""
         actions = self._actions("float64" if way == "float64" else None)
+        if self._count % _REPEATS == 0 and actions.dtype == self._last.dtype:
+            actions = self._last.copy()
+        self._last = actions
         if way == "in place" and actions.dtype.kind == "f":
             actions = np.clip(actions, *_float_range(self._spec.action), dtype=actions.dtype)
         return RolloutStep("step", actions, self._all, way=way)

@@ -23,6 +23,8 @@ from lucky_transport_migration.parity.parity_evidence import AskedCall
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
 
+Asked = AskedCall[ServiceCall]
+
 #: A deadline that is over: gRPC rounds one of this moment up, and a call may be answered in time.
 _OVER_S = -1.0
 _LONG_S = 30 * 86400.0
@@ -67,14 +69,13 @@ class ServerPair:
         """Return how one of them ended; "" while both run."""
         return next(filter(None, (server.exit_report(within_s) for server in self._servers)), "")
 
-    def ask(self, row: ServiceMethod, call: ServiceCall, *, reverse: bool) -> AskedCall[ServiceCall]:
+    def ask(self, row: ServiceMethod, call: ServiceCall, *, reverse: bool) -> Asked:
         """Ask both, the second one first with `reverse`, which is fair to both in turns, and compare."""
         if row.stream is not None and self._waited[row.name] >= _WAITS and call.cancel_after is None:
             call = replace(call, cancel_after=_FEW)
-        given = self._given(row, call)
         servers = self._servers[::-1] if reverse else self._servers
-        outcomes = [server.caller.ask(row, **given) for server in servers]
-        made = self._compared(row, call, given["requests"], *(outcomes[::-1] if reverse else outcomes))
+        outcomes = [self._alone(row, server.caller, call) for server in servers]
+        made = self._compared(row, call, *(outcomes[::-1] if reverse else outcomes))
         took_s = min(one.took_us for one in outcomes) / 1e6
         if took_s < self._patience_s(row):
             self._slowest_s = max(self._slowest_s, took_s)
@@ -82,26 +83,23 @@ class ServerPair:
             self._waited[row.name] += 1
         return made
 
-    def ask_at_once(
-        self, row: ServiceMethod, calls: Sequence[ServiceCall], *, clients: int
-    ) -> list[AskedCall[ServiceCall]]:
-        """Ask both all the calls, two at once, from one client or from two in turns, and compare call by call."""
+    def ask_at_once(self, row: ServiceMethod, calls: Sequence[ServiceCall], *, clients: int) -> list[Asked]:
+        """Ask both all the calls at once, from one client or from two in turns, and compare call by call."""
 
         def ask(server: RunningServer) -> list[CallOutcome]:
             callers = [server.caller if clients == 1 or at % 2 == 0 else server.second for at in range(len(calls))]
-            with ThreadPoolExecutor(2) as pool:
+            with ThreadPoolExecutor(len(calls)) as pool:
                 return list(pool.map(partial(self._alone, row), callers, calls))
 
         sides = map(ask, self._servers)
-        return [self._compared(row, call, call.requests, *pair) for call, *pair in zip(calls, *sides, strict=True)]
+        return [self._compared(row, call, *pair) for call, *pair in zip(calls, *sides, strict=True)]
 
     def mixes(self, row: ServiceMethod, calls: Sequence[ServiceCall]) -> bool:
         """True where answers hang on which calls came before or at the same time: two alike differ then, asked so."""
         one, other = (server.caller for server in self._servers)
         ahead = [self._alone(row, one, call) for call in calls]
         back = [self._alone(row, other, call) for call in calls[::-1]]
-        pairs = zip(calls, ahead, back[::-1], strict=True)
-        made = [self._compared(row, call, call.requests, *pair) for call, *pair in pairs]
+        made = [self._compared(row, call, *pair) for call, *pair in zip(calls, ahead, back[::-1], strict=True)]
         for clients in (1, 2) * _ROUNDS:
             made += self.ask_at_once(row, calls, clients=clients)
         return any(asked.differs for asked in made)
@@ -135,11 +133,9 @@ class ServerPair:
             "options": call.channel,
         }
 
-    def _compared(
-        self, row: ServiceMethod, call: ServiceCall, requests: list[bytes], control: CallOutcome, other: CallOutcome
-    ) -> AskedCall[ServiceCall]:
+    def _compared(self, row: ServiceMethod, call: ServiceCall, control: CallOutcome, other: CallOutcome) -> Asked:
         decision = Decision(control.transport, other.transport, PROOF, row.effect)
-        request: Any = requests if row.requests_stream else requests[0]
+        request: Any = call.requests if row.requests_stream else call.requests[0]
         early = control.code == other.code == CANCELLED and (call.cancel_after or call.deadline in ("none", "long"))
         options = CallOptions(without=call.without, answered=call.answered, channel=call.channel)
         made = Comparison(row.name, decision, control, other, request, ended_early=bool(early), options=options)

@@ -2,9 +2,9 @@
 
 Each method gets drawn calls until one is answered differently. Then two fresh servers on ports are asked the same: a
 server that differs from itself says nothing of a transport. If it does not, the smallest call that differs is looked
-for, on a fresh pair that is asked the same calls of the method first. Calls of a recording are made in their order,
-all of them, and where one differs, on two fresh servers on ports as well. The last call of each method has a deadline
-that is over. At the end, accepted calls of each method are made two at once, by one client and by two, and one of a
+for, on a fresh pair that is asked the same calls of the method first. Calls of a recording are made in their order, all
+of them, and where one differs, on two fresh servers on ports as well. The last call of each method has a deadline that
+is over. At the end, up to eight accepted calls of each method are made at once, by one client and by two, and one of a
 stream for a stream with each request sent when the item before it has come.
 """
 
@@ -23,10 +23,10 @@ from lucky_transport_migration.evidence.record import ITSELF, NOT_COMPARED, Evid
 from lucky_transport_migration.evidence.service_caller import CANCELLED
 from lucky_transport_migration.parity.call_parity import ParityCounts
 from lucky_transport_migration.parity.field_values import FieldValues
-from lucky_transport_migration.parity.parity_evidence import AskedCall, EvidenceWriter
+from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
 from lucky_transport_migration.parity.recorded_requests import RecordedRequests
 from lucky_transport_migration.parity.service_call import ServiceCall, smaller
-from lucky_transport_migration.parity.service_pair import ServerPair
+from lucky_transport_migration.parity.service_pair import Asked, ServerPair
 from lucky_transport_migration.parity.service_parity import ServiceParity
 from lucky_transport_migration.parity.service_requests import NOT_DRAWN, DrawnCalls
 from lucky_transport_migration.parity.service_servers import ServerCommand, methods_of
@@ -44,7 +44,6 @@ _NOT_PLAYED = {
     "the order between requests and responses of a stream": "a recording does not hold it; all requests are sent first",
 }
 
-Asked = AskedCall[ServiceCall]
 Write = Callable[[Evidence], None]
 
 
@@ -256,7 +255,7 @@ class ServiceProof:
             counts.first_difference = asked.located(parity.calls - 1, what)
 
     def _prove_at_once(self, row: ServiceMethod, pair: ServerPair, parity: ServiceParity, write: Write) -> None:
-        """Make accepted calls two at once. A difference counts where each call alone is answered alike, and where two
+        """Make accepted calls at once. A difference counts where each call alone is answered alike, and where two
         servers on ports answer alike too, whichever call comes first.
         """
         accepted, what = self._accepted[row.name], f"calls of {row.name} at once"
@@ -264,7 +263,7 @@ class ServiceProof:
         if len(calls) < 2:
             parity.left[what] = "the server accepted fewer than two that are small and quick"
             return
-        for clients, of in ((1, "two at once"), (2, "of two clients at once")):
+        for clients, of in ((1, "at once"), (2, "of two clients at once")):
             found = next((one for one in pair.ask_at_once(row, calls, clients=clients) if one.differs), None)
             if found is None:
                 continue

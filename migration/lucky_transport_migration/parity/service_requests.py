@@ -19,8 +19,10 @@ from lucky_transport_migration.parity.service_call import ServiceCall
 
 #: What no run draws, with the reasons.
 NOT_DRAWN: Mapping[str, str] = {
-    "requests above 1 MiB, messages nested more than three deep, other numbers of closed enums": "none is drawn",
-    "calls of different methods at once, and more than two clients": "none are made",
+    "requests above 1 MiB, most sizes below it, messages nested more than three deep, other numbers of closed enums": (
+        "none is drawn"
+    ),
+    "calls of different methods at once, more than two clients, pauses between calls": "none are made",
 }
 
 #: Of the fields of a random request so many have what programs get wrong.
@@ -29,10 +31,10 @@ _UNUSUAL = 0.4
 _STREAMS = (0, 1, 3, 5, 100)
 _METADATA: tuple[Metadata, ...] = (
     (("lucky-parity", "a"),),
-    (("lucky-parity-bin", b"\x00\xff,"),),
+    tuple(("lucky-parity-bin", value) for value in (b"\x00\xff,", b"\x01", b"\x02\x03", b"")),
     (("lucky-parity", "b"), ("lucky-other", "c"), ("lucky-parity", "a"), ("lucky-parity", "b")),
     (("lucky-parity", ""),),
-    (("lucky-parity", "0123456789abcdef" * 200),),
+    (("lucky-parity", "0123456789abcdef" * 200), *((f"lucky-{at}", f"a, b; {at}") for at in range(24))),
 )
 #: Coprime in number with the metadata, so that each meets each.
 _DEADLINES = ("", "none", "", "short", "", "long", "")

@@ -304,6 +304,7 @@ def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator
     )
     if spec.action_parts:
         yield ("steps made otherwise than by step()", "the actions have parts")
+    yield ("steps after a refused call", "wrong calls come last")
     yield ("envs stepped on their own", "`send` and `recv` are not used")
     yield ("capabilities but commands and streams", "how a transport carries things is its own")
     yield ("latency", UNSEEN["latency"])

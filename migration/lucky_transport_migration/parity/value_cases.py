@@ -38,7 +38,7 @@ CASES: Mapping[str, tuple[Any, ...]] = {
     ),
     "str": (
         *("", "a", "A", " padded\t", "a\r\nb\n", "e\u0301 \u212b", "\ufb01 \u0130", "\0a\0"),
-        *("Zoë 机器人 👾", "\ufeff\u00a0x", "%s%n{}\\", '{"a": [1, null]}'),
+        *("Zoë 机器人 👾", "\ufeff\u00a0x", "%s%n%41%zz{}\\", '{"a": [1, null]}'),
     ),
     "bytes": (b"", b"\0", b"\xff\xfe", bytes(range(256)), b" a\r\n", b"e\xcc\x81"),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -122,3 +124,8 @@ def test_integers_are_not_passed_as_float64() -> None:
 def test_a_single_env_is_only_reset_as_a_whole_or_alone() -> None:
     made = moves(RolloutPlan(spec(1), 0, 300), 300)
     assert {move.kind for move in made} <= {"step", "all", "one"}
+
+
+def test_some_steps_have_the_actions_of_the_step_before() -> None:
+    steps = [one for one in moves(RolloutPlan(spec(), 1, 100), 100) if one.kind == "step"]
+    assert 10 < sum(np.array_equal(one.actions, other.actions) for one, other in pairwise(steps)) < 25
