@@ -96,7 +96,10 @@ def judge(
     seen = {name: (moving[name].calls, len(moving[name].aa)) for name in names if name not in held}
     numbers = {} if looks is None else looks.take(seen, lambda name, look: is_look and row(name, look).is_whole)
     rows = {name: row(name, numbers.get(name, 1)) for name in names}
-    rows |= {name: replace(one, reasons=[held[name], *one.reasons]) for name, one in rows.items() if name in held}
+    for name in held.keys() & rows.keys():
+        is_first = standing is not None and standing.cooling_s(name) > 0 and not moving[name].compared
+        reasons = [] if is_first else rows[name].reasons  # while it cools down no advice can be followed
+        rows[name] = replace(rows[name], reasons=[held[name], *reasons])
     reasons = [f"{name}: {reason}" for name, one in rows.items() for reason in one.reasons]
     return GateVerdict(bool(rows) and not reasons, reasons if rows else [NO_EVIDENCE], rows)
 

@@ -327,6 +327,13 @@ def test_after_its_cool_down_a_demoted_method_moves_on_by_new_evidence_only(call
     assert judge([*calls(1500), *calls(1500, method=OTHER)], Limits(), standing=demoted(1.0)).promote
 
 
+def test_while_a_demoted_method_cools_down_nothing_else_is_advised(calls: Calls) -> None:
+    standing = demoted(time.time() + 100)
+    (reason,) = judge([], Limits(), standing=standing).reasons
+    assert "in cool-down for" in reason
+    assert "stage promote" not in reason
+
+
 def test_a_demotion_of_the_stepping_path_holds_step_back(calls: Calls) -> None:
     """`stage promote` refuses Step then, whichever of its methods was demoted."""
     exchanges = list(calls(1500, method=STEP, kind="parity", stage=EXCHANGE))
