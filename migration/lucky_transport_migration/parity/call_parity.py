@@ -13,7 +13,6 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport.messages.methods import method
-from lucky_transport_migration.bounds import LEAST_BLOCKS, middle_ratio
 from lucky_transport_migration.compare.difference import AtCall, LocatedDifference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.evidence.record import EQUAL, Evidence
@@ -58,6 +57,8 @@ class ParityCounts(Tally):
     @staticmethod
     def times(pairs: list[tuple[float, float]]) -> tuple[float, float] | None:
         """Return what lies around the ratio of the second side to the first, the middle one, in 95 % of runs."""
+        from lucky_transport_migration.bounds import LEAST_BLOCKS, middle_ratio  # scipy, which few commands need
+
         if len(pairs) < LEAST_BLOCKS:
             return None
         middle, half, _ = middle_ratio(*zip(*pairs, strict=True), error=0.025)
