@@ -108,11 +108,19 @@ DIFFERENCES = (
         before=(1, 81),
     ),
     Difference(
-        cases=("metadata.is_invalid_on_the_server",),
+        cases=("metadata.is_invalid_on_the_server", "aio_metadata.is_invalid_on_the_server"),
         fields=("code", "details"),
         grpc="never answers",
         ours='INTERNAL, "Invalid metadata"',
         reason="as newer gRPC has it",
+        before=(1, 81),
+    ),
+    Difference(
+        cases=("aio_servers.an_asyncio_limit_is_below_one",),
+        fields=("text",),
+        grpc='"maximum_concurrent_rpcs should be a postive integer"',
+        ours='"positive"',
+        reason="as newer gRPC spells it",
         before=(1, 81),
     ),
     Difference(
