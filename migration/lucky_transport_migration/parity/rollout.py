@@ -22,7 +22,7 @@ _WILD = 3.0  # times the bounds: far enough outside to prove that such actions p
 _GENTLE = 0.1
 _PUSH_STEPS = 25  # a push lasts so long before its direction is drawn anew
 _RESETS_PER_RUN = 24
-_REPEATS = 5  # every so many steps the actions are those of the step before
+_REPEATS = 10  # every so many steps the actions are those of the step before
 _KINDS: tuple[Literal["all", "one", "some"], ...] = ("one", "all", "some")
 #: Added to seeds, in turn: a seed has 64 bits.
 _SEEDS = (0, 2**16, 2**32, 2**63)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import StatusError
-from lucky_transport.routing import ChannelOptions
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT
 from lucky_transport_stubs.words.metadata import USER_AGENT
 from lucky_transport_stubs.words.status import Code, error_of
+
+if TYPE_CHECKING:
+    from lucky_transport.routing import ChannelOptions
 
 __all__ = [
     "LOGGED",

@@ -42,7 +42,7 @@ PLANTS = {
     "each answer one late": ("Mark", "no further item came within"),
     "last request lost": ("Add", "items"),
     "binary metadata lost": ("Echo", "deadline-bin"),
-    "equal keys sorted": ("Echo", "saw-lucky-parity"),
+    "equal keys sorted": ("Echo", "trailing"),
     "long deadlines cut": ("Echo", "a long deadline"),
     "unknown fields lost": ("Echo", "Echo"),
 }

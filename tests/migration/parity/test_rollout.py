@@ -128,4 +128,4 @@ def test_a_single_env_is_only_reset_as_a_whole_or_alone() -> None:
 
 def test_some_steps_have_the_actions_of_the_step_before() -> None:
     steps = [one for one in moves(RolloutPlan(spec(), 1, 100), 100) if one.kind == "step"]
-    assert 10 < sum(np.array_equal(one.actions, other.actions) for one, other in pairwise(steps)) < 25
+    assert 4 < sum(np.array_equal(one.actions, other.actions) for one, other in pairwise(steps)) < 15
