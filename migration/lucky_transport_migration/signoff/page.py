@@ -81,8 +81,8 @@ def lead(result: Result) -> list[str]:
     methods = result["methods"]
     found = [_verdict(result), _compared(result) if methods else "", result["refused"]]
     found.append(result["laxer"] and f"Limits laxer than the defaults: {', '.join(result['laxer'])}.")
-    by_hand = ", ".join(short_name(one["method"]) for one in methods if one["against"])
-    found.append(by_hand and f"Moved by hand where the gate would hold back: {by_hand}.")
+    against = ", ".join(short_name(one["method"]) for one in methods if one["against"])
+    found.append(against and f"Complete, though by what was seen the gate would hold back: {against}.")
     found.append(result["damaged"]["lines"] and f"{result['damaged']['sentence']}.")
     unseen = plural(len(result["never_seen"]), "more method")
     found.append(result["never_seen"] and f"{unseen} on the way were never seen: nothing is said of them.")
@@ -142,8 +142,9 @@ def _details(one: Result) -> Iterator[tuple[str, str | list[str]]]:
     counts = f"{compared}{repeats}: {one['mismatches']:,} differed, {one['failures']:,} failed"
     yield "compared", list(filter(None, [counts, one["refused"]]))
     yield "first difference", _difference(one["first"])
-    yield "moved by hand", [f"the gate would hold it back: {reason}" for reason in one["against"]]
-    said = [row["sentence"] for row in one["latency"] if row["sentence"] not in one["reasons"]]
+    yield "the gate would hold it back", one["against"]
+    told = (*one["reasons"], *one["against"])
+    said = [row["sentence"] for row in one["latency"] if row["sentence"] not in told]
     yield "latency", said if one["latency"] else "too few calls were timed over both transports"
     whys = {row["why"]: f"{plural(row['calls'], 'call')}: {row['why']}" for row in one["not_compared"]}
     yield "not compared", list(whys.values())

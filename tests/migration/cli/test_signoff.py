@@ -86,14 +86,14 @@ def test_latencies_are_those_that_the_gate_judged_the_tail_too(project: Path) ->
     assert "its p99 is 400 µs over gRPC and 40.0 µs over shared memory" in text
 
 
-def test_a_method_that_was_moved_past_the_gate_is_named_on_top(project: Path) -> None:
+def test_a_complete_method_that_the_gate_would_hold_back_is_named_on_top(project: Path) -> None:
     write_stages(project, f'"{READ}" = "complete"')
     keep(project / "seen", [seen(kind="parity", stage="parity")] * 3)
     done = signoff()
     assert done.exit_code == 0, done.output
-    assert "Moved by hand where the gate would hold back: SceneService/GetEntity." in done.output
+    assert "Complete, though by what was seen the gate would hold back: SceneService/GetEntity." in done.output
     text = (project / "lucky-report" / "signoff.md").read_text()
-    assert "the gate would hold it back: 3 calls compared, 20 asked for" in text
+    assert "- the gate would hold it back: 3 calls compared, 20 asked for" in text
 
 
 def test_what_differed_is_shown_with_field_values_and_moment_though_the_gate_would_allow_it(project: Path) -> None:
