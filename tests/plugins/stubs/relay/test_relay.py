@@ -20,13 +20,12 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.relay.forwarding import CallerRequests
 from lucky_transport_stubs.relay.relay import Relay
 from lucky_transport_stubs.words.metadata import WAITS
-from tests.plugins.stubs.programs.certificates import CERTIFICATE, KEY
+from tests.support.certificates import CERTIFICATE, KEY
 from tests.support.fixtures.plugins_stubs_relay import Serve, Through
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE_S, until
 
 MIB = 1 << 20
-UNLIMITED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 
 
 def echo(request: bytes, context: Any) -> bytes:
@@ -168,31 +167,6 @@ def test_requests_that_break_off_cancel_the_call_before_they_end() -> None:
     assert seen == ["one", "cancelled"]
 
 
-@pytest.mark.exhaustive
-def test_messages_of_any_length_pass_and_limits_are_the_callers(serve: Serve, through: Through) -> None:
-    port, large = serve({"unary_unary Echo": echo}), b"x" * (48 * MIB)
-    assert through(port, UNLIMITED).unary_unary("/t.Test/Echo")(large, timeout=PATIENCE_S) == large
-    error = failure_of(through(port).unary_unary("/t.Test/Echo"), large)
-    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert error.details() == f"CLIENT: Received message larger than max ({len(large)} vs. {4 * MIB})"
-
-
-def test_an_error_keeps_its_details_and_its_metadata(serve: Serve, through: Through) -> None:
-    def refuse(request: bytes, context: Any) -> None:
-        context.send_initial_metadata((("first", "1"), ("raw-bin", b"\0\xff")))
-        context.set_trailing_metadata((("grpc-status-details-bin", b"\x08\x05"), ("last", dict(sent(context))["key"])))
-        context.abort(grpc.StatusCode.FAILED_PRECONDITION, "näive")
-
-    def sent(context: Any) -> Any:
-        return context.invocation_metadata()
-
-    method = through(serve({"unary_unary Refuse": refuse})).unary_unary("/t.Test/Refuse")
-    error = failure_of(method, b"", metadata=(("key", "value"),))
-    assert (error.code(), error.details()) == (grpc.StatusCode.FAILED_PRECONDITION, "näive")
-    assert tuple(error.initial_metadata()) == (("first", "1"), ("raw-bin", b"\0\xff"))
-    assert tuple(error.trailing_metadata()) == (("grpc-status-details-bin", b"\x08\x05"), ("last", "value"))
-
-
 UPSTREAM = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -307,14 +281,6 @@ def test_no_other_server_is_told_which_calls_wait() -> None:
     assert met == ["user-agent"]
 
 
-def test_what_a_server_says_of_itself_is_left_as_it_is(serve: Serve, through: Through) -> None:
-    def refuse(request: bytes, context: Any) -> None:
-        context.abort(grpc.StatusCode.UNAVAILABLE, "come again")
-
-    error = failure_of(through(serve({"unary_unary Refuse": refuse})).unary_unary("/t.Test/Refuse"), b"")
-    assert error.details() == "come again"
-
-
 def test_calls_beyond_the_limit_are_refused_and_the_others_go_on(serve: Serve, through: Through) -> None:
     stuck = Stuck()
     channel = through(serve({"unary_stream Stuck": stuck, "unary_unary Echo": echo}), max_calls=1)
@@ -323,28 +289,6 @@ def test_calls_beyond_the_limit_are_refused_and_the_others_go_on(serve: Serve, t
     assert failure_of(channel.unary_unary("/t.Test/Echo"), b"").code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     call.cancel()
     until(lambda: first_of(channel.unary_stream("/t.Test/Echo")(b"x", timeout=PATIENCE_S)) == b"x")
-
-
-def test_reflection_and_health_are_those_of_the_server(serve: Serve, through: Through) -> None:
-    health = pytest.importorskip("grpc_health.v1.health", reason="no grpcio-health-checking")
-    from grpc_health.v1 import health_pb2, health_pb2_grpc
-    from grpc_reflection.v1alpha import reflection
-    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
-
-    servicer = health.HealthServicer()
-    servicer.set("t.Test", health_pb2.HealthCheckResponse.NOT_SERVING)
-
-    def add(server: Any) -> None:
-        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-        reflection.enable_server_reflection(("grpc.health.v1.Health", reflection.SERVICE_NAME), server)
-
-    channel = through(serve({}, more=add))
-    request, stub = health_pb2.HealthCheckRequest(service="t.Test"), health_pb2_grpc.HealthStub(channel)
-    answer = vars(stub)["Check"](request, timeout=PATIENCE_S)
-    assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
-    database = ProtoReflectionDescriptorDatabase(channel)
-    assert "grpc.health.v1.Health" in database.get_services()
-    assert b"HealthCheckRequest" in database.FindFileContainingSymbol("grpc.health.v1.Health").SerializeToString()
 
 
 def test_a_server_with_tls_asks_the_relay_for_its_certificate(serve: Serve, through: Through, tmp_path: Path) -> None:
