@@ -1,7 +1,7 @@
 """A service as protoc's plugin for grpc would generate it, whose messages are text, and how the programs are started.
 
-python hello_world.py server 127.0.0.1:50051
-python hello_world.py client 127.0.0.1:50051
+python threads.py hello_world server 127.0.0.1:50051
+python threads.py hello_world client 127.0.0.1:50051
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Callable
-from concurrent import futures
-from functools import partial
 from typing import Any
 
 import grpc
@@ -58,33 +56,12 @@ def add_chat_servicer(servicer: Any, server: Any, service: str = "chat.Chat") ->
         server.add_registered_method_handlers(service, handlers)
 
 
-def main(served: Any, call: Callable[[str], Any]) -> None:
-    """Run the end of a program that its command line names; served: a function of the address, or a servicer."""
-    end, address = sys.argv[1:]
-    is_aio = inspect.iscoroutinefunction(call)
-    if not callable(served):
-        served = partial(_serve_aio if is_aio else _serve, served)
-    done = (served if end == "server" else call)(address)
-    if is_aio:
+def main(**programs: tuple[Callable[[str], Any], Callable[[str], Any]]) -> None:
+    """Run the end of a program that the command line names: NAME, "server" or "client", ADDRESS."""
+    name, end, address = sys.argv[1:]
+    done = programs[name][end == "client"](address)
+    if inspect.iscoroutine(done):
         asyncio.run(done)
-
-
-def _serve(servicer: Any, address: str) -> None:
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=10))
-    add_chat_servicer(servicer, server)
-    server.add_insecure_port(address)
-    server.start()
-    say("ready")
-    server.wait_for_termination()
-
-
-async def _serve_aio(servicer: Any, address: str) -> None:
-    server = grpc.aio.server()
-    add_chat_servicer(servicer, server)
-    server.add_insecure_port(address)
-    await server.start()
-    say("ready")
-    await server.wait_for_termination()
 
 
 def say(*words: object) -> None:

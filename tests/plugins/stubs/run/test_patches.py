@@ -19,8 +19,7 @@ import grpc as real
 
 from lucky_transport_stubs.staged import channels
 from lucky_transport_stubs.words.credentials import why_no_port
-
-from ..programs.certificates import CERTIFICATE, KEY
+from tests.support.certificates import CERTIFICATE, KEY
 
 TARGET = "127.0.0.1:50051"
 #: What a channel over shared memory is told of it.

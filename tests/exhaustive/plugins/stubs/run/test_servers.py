@@ -19,7 +19,7 @@ import pytest
 
 import lucky_transport_stubs
 from lucky_transport_stubs.run.servers import SwitchedAioServer
-from tests.plugins.stubs.programs.certificates import CERTIFICATE, KEY
+from tests.support.certificates import CERTIFICATE, KEY
 from tests.support.fixtures.plugins_stubs_run import Launch, Start
 from tests.support.forked_programs import Program
 from tests.support.ports import free_port

@@ -1,0 +1,274 @@
+"""Programs of threads, each with both of its ends; what a client prints is what is compared."""
+
+import collections
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from concurrent import futures
+
+import grpc
+from chat import ChatStub, add_chat_servicer, main, say
+
+
+def start(servicer, address, **options):
+    """Return a server that has started."""
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=10), **options)
+    add_chat_servicer(servicer, server)
+    server.add_insecure_port(address)
+    server.start()
+    return server
+
+
+def serving(servicer, **options):
+    """Return what serves until the program is ended."""
+
+    def serve(address):
+        server = start(servicer, address, **options)
+        say("ready")
+        server.wait_for_termination()
+
+    return serve
+
+
+def calling(call, **options):
+    """Return what calls over a channel of its own."""
+
+    def client(address):
+        with grpc.insecure_channel(address, **options) as channel:
+            call(channel)
+
+    return client
+
+
+class Greeter:
+    def Say(self, request, context):
+        return f"Hello, {request}!"
+
+    def List(self, request, context):
+        yield from request
+
+
+def greet(channel):
+    say(ChatStub(channel).Say("you"))
+
+
+class Counter:
+    """Serves a client that leaves a stream, and one whose deadline passes, and notices both."""
+
+    def __init__(self):
+        self.left = threading.Semaphore(0)
+
+    def List(self, request, context):
+        context.add_callback(self.left.release)
+        number = 0
+        while context.is_active():
+            yield str(number)
+            number += 1
+            time.sleep(0.01)
+
+    def Say(self, request, context):
+        return "a caller has left" if self.left.acquire(timeout=60) else "nobody has left"
+
+
+def leave(channel):
+    stub = ChatStub(channel)
+    numbers = stub.List("")
+    say([next(numbers) for _ in range(3)])
+    say(numbers.cancel(), numbers.code(), numbers.details())
+    say(stub.Say(""))
+    try:
+        for _ in stub.List("", timeout=1):
+            pass
+    except grpc.RpcError as error:
+        say(error.code())
+    say(stub.Say(""))
+
+
+class Slow:
+    def Say(self, request, context):
+        os.kill(os.getpid(), signal.SIGTERM)  # as an operator would, in the middle of a call
+        time.sleep(0.5)
+        return "in time"
+
+
+def serve_until_sigterm(address):
+    """Stop at SIGTERM: the call under way ends well, new ones are refused."""
+    server = start(Slow(), address)
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    say("ready")
+    stopping.wait()
+    say("stopped:", server.stop(30).wait(30))
+    say("timed out:", server.wait_for_termination(10))
+
+
+def call_until_refused(channel):
+    stub = ChatStub(channel)
+    say(stub.Say("x"))
+    try:
+        stub.Say("y", timeout=10)
+    except grpc.RpcError as error:
+        say(error.code())
+
+
+class Details(
+    collections.namedtuple(
+        "Details", ("method", "timeout", "metadata", "credentials", "wait_for_ready", "compression")
+    ),
+    grpc.ClientCallDetails,
+):
+    pass
+
+
+class AddHeader(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
+    def __init__(self, value):
+        self.value = value
+
+    def _with_header(self, details):
+        metadata = [*(details.metadata or ()), ("one-time-password", self.value)]
+        rest = (details.credentials, details.wait_for_ready, details.compression)
+        return Details(details.method, details.timeout, metadata, *rest)
+
+    def intercept_unary_unary(self, continuation, client_call_details, request):
+        response = continuation(self._with_header(client_call_details), request)
+        say("client saw", response.code())
+        return response
+
+    def intercept_unary_stream(self, continuation, client_call_details, request):
+        return continuation(self._with_header(client_call_details), request)
+
+
+class AskForHeader(grpc.ServerInterceptor):
+    def __init__(self):
+        self.denied = grpc.unary_unary_rpc_method_handler(self.deny)
+
+    def deny(self, request, context):
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "wrong password")
+
+    def intercept_service(self, continuation, handler_call_details):
+        if ("one-time-password", "42") in handler_call_details.invocation_metadata:
+            return continuation(handler_call_details)
+        return self.denied
+
+
+def call_with_headers(channel):
+    stub = ChatStub(grpc.intercept_channel(channel, AddHeader("42")))
+    say(stub.Say("you"), *stub.List("abc"))
+    try:
+        ChatStub(grpc.intercept_channel(channel, AddHeader("41"))).Say("me")
+    except grpc.RpcError as error:
+        say(error.code(), error.details())
+
+
+class Primes:
+    def Say(self, request, context):
+        number = int(request)
+        return str(number > 1 and all(number % divisor for divisor in range(2, int(number**0.5) + 1)))
+
+
+def work(address, ready):
+    server = start(Primes(), address, options=(("grpc.so_reuseport", 1),))
+    ready.release()
+    server.wait_for_termination()
+
+
+def serve_by_processes(address):
+    """Serve by several processes at one port."""
+    ready = multiprocessing.Semaphore(0)
+    workers = [multiprocessing.Process(target=work, args=(address, ready), daemon=True) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+        ready.acquire()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # which ends the workers
+    say("ready")
+    for worker in workers:
+        worker.join()
+
+
+stub = None
+
+
+def connect(address):
+    global stub
+    stub = ChatStub(grpc.insecure_channel(address))
+
+
+def is_prime(number):
+    return stub.Say(str(number), timeout=30)
+
+
+def call_by_processes(address):
+    """Call from a pool of processes, each with a channel of its own."""
+    with multiprocessing.Pool(3, connect, (address,)) as pool:
+        answers = pool.map(is_prime, range(200))
+    say([number for number, answer in enumerate(answers) if answer == "True"])
+
+
+class Guide:
+    """Has all four kinds of methods."""
+
+    def Say(self, request, context):
+        return f"feature at {request}"
+
+    def List(self, request, context):
+        for number in range(int(request)):
+            yield f"feature {number}"
+
+    def Collect(self, request_iterator, context):
+        points = [int(request) for request in request_iterator]
+        return f"{len(points)} points, {sum(points)} in all"
+
+    def Talk(self, request_iterator, context):
+        notes = []
+        for note in request_iterator:
+            yield from (f"{earlier}, before {note}" for earlier in notes)
+            notes.append(note)
+
+
+def points():
+    for number in range(5):
+        yield str(number)
+        time.sleep(0.01)
+
+
+def be_guided(channel):
+    stub = ChatStub(channel)
+    say(stub.Say("409146138,-746188906"))
+    say(stub.Say.future("0,0").result(timeout=10))
+    for feature in stub.List("100"):
+        say(feature)
+    say(stub.Collect(points()))
+    for note in stub.Talk(iter(["a", "b", "c"])):
+        say(note)
+
+
+def come_early(channel):
+    """Be there before the server, and watch the channel become ready."""
+    is_ready = threading.Event()
+    channel.subscribe(lambda state: state is grpc.ChannelConnectivity.READY and is_ready.set(), True)
+    stub = ChatStub(channel)
+    try:
+        stub.Say("too early", timeout=1)
+    except grpc.RpcError as error:
+        say(error.code())
+    say("waiting")
+    say(stub.Say("you", wait_for_ready=True, timeout=30))
+    say(is_ready.wait(10))
+    grpc.channel_ready_future(channel).result(10)
+
+
+HASTY = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
+
+if __name__ == "__main__":
+    main(
+        cancellation=(serving(Counter()), calling(leave)),
+        graceful_stop=(serve_until_sigterm, calling(call_until_refused)),
+        hello_world=(serving(Greeter()), calling(greet)),
+        interceptors=(serving(Greeter(), interceptors=(AskForHeader(),)), calling(call_with_headers)),
+        multiprocessing_clients=(serve_by_processes, call_by_processes),
+        route_guide=(serving(Guide()), calling(be_guided)),
+        wait_for_ready=(serving(Greeter()), calling(come_early, options=HASTY)),
+    )
