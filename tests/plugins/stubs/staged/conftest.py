@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.outcome import Comparison
+from tests.support.fixtures.migration_routing import FakePolicy
 from tests.support.resources import threads_of
 from tests.support.waiting import PATIENCE_S, until_none_left
 
@@ -27,26 +27,13 @@ from lucky_transport_stubs.staged import channels  # noqa: E402
 SHADOWED = Decision("grpc", "shm", "shadow")
 
 
-class ToldPolicy:
-    """Decides as `decisions` says, by method, else as `decision`; `noted` holds what came of it."""
+class ToldPolicy(FakePolicy):
+    """Decides as it is told; `notes` holds what came of it."""
 
-    def __init__(self) -> None:
-        self.decision = SHADOWED
-        self.decisions: dict[str, Decision] = {}
-        self.noted: list[Comparison] = []
-        self.is_closed = False
-        self._news = threading.Condition()
+    is_closed = False
 
-    def decide(self, method: str) -> Decision:
-        return self.decisions.get(method, self.decision)
-
-    def digest(self, method: str, decision: Decision) -> ItemDigest | None:
+    def digest(self, method: str, decision: Decision) -> Any:
         return ItemDigest(None, ComparisonRules()) if decision.shadow else None
-
-    def note(self, comparison: Comparison) -> None:
-        with self._news:
-            self.noted.append(comparison)
-            self._news.notify_all()
 
     def close(self) -> None:
         self.is_closed = True
@@ -54,8 +41,8 @@ class ToldPolicy:
     def wait(self, count: int = 1) -> list[Comparison]:
         """Return what was noted, once it is that much."""
         with self._news:
-            assert self._news.wait_for(lambda: len(self.noted) >= count, PATIENCE_S), f"only {len(self.noted)} noted"
-            return self.noted
+            assert self._news.wait_for(lambda: len(self.notes) >= count, PATIENCE_S), f"only {len(self.notes)} noted"
+            return self.notes
 
     def only(self) -> Comparison:
         """Return the one comparison there is."""
@@ -100,7 +87,7 @@ class Pair:
 
 @pytest.fixture
 def policy() -> ToldPolicy:
-    return ToldPolicy()
+    return ToldPolicy(SHADOWED)
 
 
 @pytest.fixture(autouse=True)

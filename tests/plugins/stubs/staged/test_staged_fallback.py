@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,76 +21,83 @@ grpc = pytest.importorskip("grpc")
 import lucky_transport_stubs  # noqa: E402 - needs grpc
 
 ECHO, COUNT = "/t.Test/Echo", "/t.Test/Count"
-READ_OVER_SHM = [Decision("shm", "grpc", "canary 10%"), Decision("shm", "grpc", "shm")]
+READ_OVER_SHM = Decision("shm", "grpc", "canary 10%")
 UNKNOWN_OVER_SHM = Decision("shm", "", "shm")  # the table does not know /t.Test: it may change the world
 
-#: Makes one call over a channel and returns its answer, all items of a stream joined.
-WAYS: dict[str, Callable[[Any], Any]] = {
-    "call": lambda channel: channel.unary_unary(ECHO)(b"xy", timeout=PATIENCE_S),
-    "with_call": lambda channel: channel.unary_unary(ECHO).with_call(b"xy")[0],
-    "future": lambda channel: channel.unary_unary(ECHO).future(b"xy", timeout=PATIENCE_S).result(PATIENCE_S),
-    "stream": lambda channel: b"".join(channel.unary_stream(COUNT)(b"xy", timeout=PATIENCE_S)),
-    "waits": lambda channel: channel.unary_unary(ECHO)(b"xy", PATIENCE_S, None, None, True),
-    "waiting_stream": lambda channel: b"".join(channel.unary_stream(COUNT)(b"xy", wait_for_ready=True, timeout=10)),
-}
+Way = Callable[[Any], bytes]
+
+
+def over(call: Callable[..., Any], **options: Any) -> Way:
+    """Return what makes a call over a channel of its own."""
+
+    def way(pair: Any) -> bytes:
+        with pair.channel() as channel:
+            return call(channel, timeout=PATIENCE_S, **options)
+
+    return way
+
+
+def over_aio(call: Callable[..., Any], **options: Any) -> Way:
+    """Return the same of asyncio."""
+
+    def way(pair: Any) -> bytes:
+        async def program() -> bytes:
+            async with pair.aio_channel() as channel:
+                return await call(channel, timeout=PATIENCE_S, **options)
+
+        return asyncio.run(asyncio.wait_for(program(), 2 * PATIENCE_S))
+
+    return way
 
 
 async def _unary(channel: Any, **options: Any) -> bytes:
-    return await channel.unary_unary(ECHO)(b"xy", timeout=PATIENCE_S, **options)
+    return await channel.unary_unary(ECHO)(b"xy", **options)
 
 
 async def _stream(channel: Any, **options: Any) -> bytes:
-    return b"".join([item async for item in channel.unary_stream(COUNT)(b"xy", timeout=PATIENCE_S, **options)])
+    return b"".join([item async for item in channel.unary_stream(COUNT)(b"xy", **options)])
 
 
-AIO_WAYS: dict[str, Callable[[Any], Any]] = {
-    "call": _unary,
-    "stream": _stream,
-    "waits": lambda channel: _unary(channel, wait_for_ready=True),
-    "waiting_stream": lambda channel: _stream(channel, wait_for_ready=True),
+def _blocking(channel: Any, **options: Any) -> bytes:
+    return channel.unary_unary(ECHO)(b"xy", **options)
+
+
+def _future(channel: Any, **options: Any) -> bytes:
+    return channel.unary_unary(ECHO).future(b"xy", **options).result(PATIENCE_S)
+
+
+def _items(channel: Any, **options: Any) -> bytes:
+    return b"".join(channel.unary_stream(COUNT)(b"xy", **options))
+
+
+#: Each makes one call and returns its answer, all items of a stream joined.
+WAYS = {
+    "call": over(_blocking),
+    "future": over(_future),
+    "stream": over(_items),
+    "positional": over(lambda channel, timeout: channel.unary_unary(ECHO)(b"xy", timeout, None, None, True)),
+    "waiting stream": over(_items, wait_for_ready=True),
+    "aio": over_aio(_unary),
+    "aio stream": over_aio(_stream),
+    "aio waits": over_aio(_unary, wait_for_ready=True),
+    "aio waiting stream": over_aio(_stream, wait_for_ready=True),
 }
 
 
-def over_aio(pair: Any, way: Callable[[Any], Any]) -> bytes:
-    async def program() -> bytes:
-        async with pair.aio_channel() as channel:
-            return await way(channel)
-
-    return asyncio.run(asyncio.wait_for(program(), 2 * PATIENCE_S))
-
-
-def check_fallback(comparison: Comparison, stage: str) -> None:
+def check_fallback(comparison: Comparison) -> None:
     """Check that gRPC answered and that the candidate's failure is evidence."""
     assert comparison.shadow is not None, comparison.why
-    assert comparison.decision == Decision("grpc", "shm", stage)
+    assert comparison.decision == Decision("grpc", "shm", "canary 10%")
     assert (comparison.primary.transport, comparison.primary.code) == ("grpc", "OK")
     assert (comparison.shadow.transport, comparison.shadow.code) == ("shm", "UNAVAILABLE")
     assert b"".join(comparison.primary.items) == b"xy"
 
 
-@pytest.mark.parametrize("decision", READ_OVER_SHM, ids=lambda decision: decision.stage)
 @pytest.mark.parametrize("way", WAYS)
-def test_an_unreachable_engine_is_answered_for_by_grpc(
-    pair: Any, policy: Any, decision: Decision, way: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    pair.endpoint, policy.decision = f"shm://{unique_name()}", decision
-    with caplog.at_level(logging.WARNING, "lucky_transport"), pair.channel() as channel:
-        assert [WAYS[way](channel) for _ in range(2)] == [b"xy"] * 2
-        for comparison in policy.wait(2):
-            check_fallback(comparison, decision.stage)
-    said = [record.getMessage() for record in caplog.records if "gRPC answers instead" in record.getMessage()]
-    assert len(said) == 1, "once for each method"
-    assert "shared memory did not answer (failed to connect" in said[0]
-
-
-@pytest.mark.parametrize("decision", READ_OVER_SHM, ids=lambda decision: decision.stage)
-@pytest.mark.parametrize("way", AIO_WAYS)
-def test_asyncio_an_unreachable_engine_is_answered_for_by_grpc(
-    pair: Any, policy: Any, decision: Decision, way: str
-) -> None:
-    pair.endpoint, policy.decision = f"shm://{unique_name()}", decision
-    assert over_aio(pair, AIO_WAYS[way]) == b"xy"
-    check_fallback(policy.only(), decision.stage)
+def test_an_unreachable_engine_is_answered_for_by_grpc(pair: Any, policy: Any, way: str) -> None:
+    pair.endpoint, policy.default = f"shm://{unique_name()}", READ_OVER_SHM
+    assert WAYS[way](pair) == b"xy"
+    check_fallback(policy.only())
 
 
 class Dying:
@@ -125,12 +131,11 @@ def dying(pair: Any, handlers_of: Callable[[Any], Any]) -> Iterator[Dying]:
     candidate.close()
 
 
-@pytest.mark.parametrize("way", ["call", "with_call", "future"])
+@pytest.mark.parametrize("way", ["call", "future", "aio"])
 def test_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, policy: Any, dying: Dying, way: str) -> None:
-    policy.decision = READ_OVER_SHM[0]
-    with pair.channel() as channel:
-        assert WAYS[way](channel) == b"xy"
-        check_fallback(policy.only(), "canary 10%")
+    policy.default = READ_OVER_SHM
+    assert WAYS[way](pair) == b"xy"
+    check_fallback(policy.only())
     assert dying.asked == 1
 
 
@@ -138,19 +143,17 @@ def test_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, policy
 def test_an_idempotent_call_is_made_again_where_the_engine_dies_in_it(
     pair: Any, policy: Any, dying: Dying, way: str
 ) -> None:
-    policy.decision = Decision("shm", "", "canary 10%", Effect.IDEMPOTENT)
-    with pair.channel() as channel:
-        assert WAYS[way](channel) == b"xy"
-        comparison = policy.only()
-    assert (comparison.primary.transport, comparison.shadow.transport) == ("grpc", "shm")
-    assert (comparison.primary.code, comparison.shadow.code, dying.asked) == ("OK", "UNAVAILABLE", 1)
+    policy.default = Decision("shm", "", "canary 10%", Effect.IDEMPOTENT)
+    assert WAYS[way](pair) == b"xy"
+    check = policy.only()
+    assert (check.primary.transport, check.shadow.transport) == ("grpc", "shm")
+    assert (check.primary.code, check.shadow.code, dying.asked) == ("OK", "UNAVAILABLE", 1)
 
 
 def test_an_idempotent_call_never_has_a_shadow(pair: Any, policy: Any) -> None:
-    policy.decision = Decision("grpc", "shm", "shadow", Effect.IDEMPOTENT)
-    with pair.channel() as channel:
-        assert WAYS["call"](channel) == b"xy"
-        assert policy.only().shadow is None
+    policy.default = Decision("grpc", "shm", "shadow", Effect.IDEMPOTENT)
+    assert WAYS["call"](pair) == b"xy"
+    assert policy.only().shadow is None
 
 
 @pytest.mark.parametrize(
@@ -165,23 +168,16 @@ def test_an_idempotent_call_never_has_a_shadow(pair: Any, policy: Any) -> None:
 def test_a_call_that_may_not_be_repeated_fails_where_the_engine_dies_in_it(
     pair: Any, policy: Any, dying: Dying, decision: Decision
 ) -> None:
-    policy.decision = decision
-    with pair.channel() as channel, pytest.raises(grpc.RpcError) as raised:
-        WAYS["call"](channel)
+    policy.default = decision
+    with pytest.raises(grpc.RpcError) as raised:
+        WAYS["call"](pair)
     assert (raised.value.code(), dying.asked) == (grpc.StatusCode.UNAVAILABLE, 1)
-
-
-def test_asyncio_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, policy: Any, dying: Dying) -> None:
-    policy.decision = READ_OVER_SHM[0]
-    assert over_aio(pair, _unary) == b"xy"
-    check_fallback(policy.only(), "canary 10%")
-    assert dying.asked == 1
 
 
 @pytest.mark.parametrize(
     "decision", [UNKNOWN_OVER_SHM, Decision("shm", "grpc", "complete")], ids=["no read", "complete"]
 )
-@pytest.mark.parametrize("way", ["call", "future", "stream"])
+@pytest.mark.parametrize("way", ["call", "future", "stream", "aio", "aio stream"])
 def test_what_is_no_read_or_complete_is_never_made_again(serve: Any, policy: Any, decision: Decision, way: str) -> None:
     asked: list[bytes] = []
 
@@ -190,26 +186,24 @@ def test_what_is_no_read_or_complete_is_never_made_again(serve: Any, policy: Any
         return request
 
     pair = serve({"unary_unary Echo": note, "unary_stream Count": lambda request, _: iter([note(request, None)])})
-    pair.endpoint, policy.decision = f"shm://{unique_name()}", decision
-    with pair.channel() as channel, pytest.raises(grpc.RpcError) as caught:
-        WAYS[way](channel)
+    pair.endpoint, policy.default = f"shm://{unique_name()}", decision
+    with pytest.raises(grpc.RpcError) as caught:
+        WAYS[way](pair)
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-    with pytest.raises(grpc.RpcError):
-        over_aio(pair, AIO_WAYS["stream" if way == "stream" else "call"])
-    for comparison in policy.wait(2):
-        assert (comparison.primary.transport, comparison.primary.code) == ("shm", "UNAVAILABLE")
+    primary = policy.only().primary
+    assert (primary.transport, primary.code) == ("shm", "UNAVAILABLE")
     assert asked == [] or decision.shadow, "only the shadow of a read may have been asked"
 
 
 def test_a_future_tells_its_caller_of_the_answer_only(pair: Any, policy: Any, dying: Dying) -> None:
     """Callbacks, code and metadata are those of the call that answered, and come once."""
-    policy.decision = READ_OVER_SHM[0]
+    policy.default = READ_OVER_SHM
     told: list[Any] = []
-    over = threading.Event()
+    is_over = threading.Event()
     with pair.channel() as channel:
         future = channel.unary_unary(ECHO).future(b"xy")
-        future.add_done_callback(lambda done: (told.append(done.code()), over.set()))
-        assert over.wait(PATIENCE_S)
+        future.add_done_callback(lambda done: (told.append(done.code()), is_over.set()))
+        assert is_over.wait(PATIENCE_S)
         assert future.result(PATIENCE_S) == b"xy"
         assert future.done()
         assert not future.running()
@@ -221,7 +215,7 @@ def test_a_future_tells_its_caller_of_the_answer_only(pair: Any, policy: Any, dy
 def test_a_future_that_its_caller_cancelled_is_not_made_again(serve: Any, policy: Any) -> None:
     go_on = threading.Event()
     pair = serve(candidate={"unary_unary Echo": lambda request, _: (go_on.wait(PATIENCE_S), request)[1]})
-    policy.decision = READ_OVER_SHM[0]
+    policy.default = READ_OVER_SHM
     with pair.channel() as channel:
         future = channel.unary_unary(ECHO).future(b"xy")
         assert future.cancel()
@@ -232,51 +226,30 @@ def test_a_future_that_its_caller_cancelled_is_not_made_again(serve: Any, policy
         go_on.set()
 
 
-def test_an_error_of_the_engine_is_an_answer(serve: Any, policy: Any) -> None:
-    def refuse(request: bytes, context: Any) -> None:
-        context.abort(grpc.StatusCode.NOT_FOUND, "over shm")
-
-    pair = serve(candidate={"unary_unary Echo": refuse})
-    policy.decision = READ_OVER_SHM[0]
-    with pair.channel() as channel, pytest.raises(grpc.RpcError) as caught:
-        channel.unary_unary(ECHO)(b"xy")
-    assert caught.value.details() == "over shm"
-    assert policy.only().primary.transport == "shm"
-
-
-def test_a_future_ends_as_its_engine_ended_where_grpc_cannot_be_asked(pair: Any, policy: Any) -> None:
-    """Its channel may be closed between the engine's death and the second call."""
-    pair.endpoint, policy.decision = f"shm://{unique_name()}", READ_OVER_SHM[0]
-    over = threading.Event()
+@pytest.mark.parametrize("lacks", ["channel", "request"])
+def test_a_future_ends_as_its_engine_ended_where_grpc_cannot_be_asked(pair: Any, policy: Any, lacks: str) -> None:
+    """Its channel may be closed between the engine's death and the second call, or its request be there but once."""
+    pair.endpoint, policy.default = f"shm://{unique_name()}", READ_OVER_SHM
+    is_over, requests = threading.Event(), iter([b"xy"])
     with pair.channel() as channel:
-        channel._sides["grpc"].close()
-        future = channel.unary_unary(ECHO).future(b"xy", timeout=PATIENCE_S)
-        future.add_done_callback(lambda _: over.set())
+        if lacks == "channel":
+            channel._sides["grpc"].close()
+        serialize = (lambda _: next(requests)) if lacks == "request" else None
+        future = channel.unary_unary(ECHO, serialize).future(b"xy", timeout=PATIENCE_S)
+        future.add_done_callback(lambda _: is_over.set())
         with pytest.raises(grpc.RpcError):
             future.result(PATIENCE_S)
         assert future.code() is grpc.StatusCode.UNAVAILABLE
-        assert over.wait(PATIENCE_S)
-        assert policy.only().shadow is not None
-
-
-def test_a_future_ends_as_its_engine_ended_where_the_request_cannot_be_serialized_again(pair: Any, policy: Any) -> None:
-    pair.endpoint, policy.decision = f"shm://{unique_name()}", READ_OVER_SHM[0]
-    requests = iter([b"xy"])
-    with pair.channel() as channel:
-        future = channel.unary_unary(ECHO, lambda _: next(requests)).future(None, timeout=PATIENCE_S)
-        with pytest.raises(grpc.RpcError):
-            future.result(PATIENCE_S)
-        assert future.code() is grpc.StatusCode.UNAVAILABLE
-        assert future.done()
+        assert is_over.wait(PATIENCE_S)
 
 
 async def test_asyncio_a_call_ends_as_its_engine_ended_where_grpc_cannot_be_asked(pair: Any, policy: Any) -> None:
-    pair.endpoint, policy.decision = f"shm://{unique_name()}", READ_OVER_SHM[0]
+    pair.endpoint, policy.default = f"shm://{unique_name()}", READ_OVER_SHM
     async with pair.aio_channel() as channel:
         channel._channel._sides["grpc"].close()
-        over = asyncio.Event()
+        is_over = asyncio.Event()
         for call in (channel.unary_unary(ECHO)(b"xy"), channel.unary_stream(COUNT)(b"xy")):
-            over.clear()
-            call.add_done_callback(lambda _: over.set())
+            is_over.clear()
+            call.add_done_callback(lambda _: is_over.set())
             assert await call.code() is grpc.StatusCode.UNAVAILABLE
-            await over.wait()
+            await is_over.wait()
