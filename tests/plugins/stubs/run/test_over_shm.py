@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,19 +26,6 @@ def call(times=1, target="127.0.0.1:50051"):
         schema = channel.unary_unary("{SCHEMA}", _registered_method=True)
         for _ in range(times):
             assert schema(b"", timeout=20)
-"""
-
-FAMILY = """
-import multiprocessing, subprocess, sys
-from calling import call
-if __name__ == "__main__":
-    call()
-    for number, method in enumerate(("fork", "spawn", "forkserver")):
-        child = multiprocessing.get_context(method).Process(target=call, args=(10 ** (number + 1),))
-        child.start()
-        child.join()
-        assert child.exitcode == 0, method
-    subprocess.run([sys.executable, "-c", f"import calling; calling.call(2)"], check=True)
 """
 
 FAIL = """
@@ -97,16 +82,6 @@ def test_channels_and_methods_are_of_grpcs_classes_and_say_what_was_dialled(
     assert done.stdout == SEEN
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("transport", ["grpc", "shm", "auto", "staged"])
-def test_they_are_and_do_so_where_nothing_is_counted(
-    launch: Launch, python: Python, endpoint: str, transport: str
-) -> None:
-    done = launch("--transport", transport, "--endpoint", endpoint, "--quiet", command=python(LOOK))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == SEEN
-
-
 def test_the_default_target_goes_over_shared_memory(launch: Launch, python: Python, endpoint: str) -> None:
     done = launch("--transport", "shm", "--endpoint", endpoint, command=python(f"{CALL}\ncall(5)"))
     assert done.returncode == 0, done.stderr
@@ -116,24 +91,6 @@ def test_the_default_target_goes_over_shared_memory(launch: Launch, python: Pyth
         f"  127.0.0.1:50051 over {endpoint}\n"
         f"             5  {SCHEMA}\n"
     )
-
-
-@pytest.mark.exhaustive
-def test_auto_takes_an_engine_that_is_there(launch: Launch, python: Python, endpoint: str) -> None:
-    done = launch("--endpoint", endpoint, "--quiet", command=python(f"{CALL}\ncall()"))
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.exhaustive
-def test_children_have_channels_of_their_own(launch: Launch, endpoint: str, tmp_path: Path) -> None:
-    (tmp_path / "calling.py").write_text(CALL)
-    (tmp_path / "family.py").write_text(FAMILY)
-    options = ("--transport", "shm", "--endpoint", endpoint, "--report", "calls.json")
-    done = launch(*options, command=[sys.executable, "family.py"])
-    assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "calls.json").read_text())
-    assert [(one["endpoint"], one["method"], one["count"]) for one in report["calls"]] == [(endpoint, SCHEMA, 1113)]
-    assert len(report["processes"]) == 5
 
 
 def test_every_way_to_a_channel_leads_there(run_code: Launch, endpoint: str) -> None:

@@ -1,17 +1,22 @@
-"""grpc's channel factories under the switch."""
+"""What a switched program finds changed: grpc's channel factories, server credentials, and luckyrobots 0.5.0."""
 
 from __future__ import annotations
 
+import inspect
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lucky_transport.call_counts import CallCounters, Calls, read
 from lucky_transport.config import Settings
 from lucky_transport_stubs.run import patches
+from lucky_transport_stubs.run.patches import patch_luckyrobots
 from lucky_transport_stubs.run.switch import Switch
+from tests.support.certificates import CERTIFICATE, KEY
+from tests.support.waiting import PATIENCE_S
 
 pytest.importorskip("grpc")
 
@@ -19,51 +24,34 @@ import grpc as real
 
 from lucky_transport_stubs.staged import channels
 from lucky_transport_stubs.words.credentials import why_no_port
-from tests.support.certificates import CERTIFICATE, KEY
 
 TARGET = "127.0.0.1:50051"
 #: What a channel over shared memory is told of it.
 TOLD = ("lucky_transport.target", f"dns:///{TARGET}")
+AUTHORITY = ("grpc.default_authority", TARGET)
+FACTORIES = ("insecure_channel", "secure_channel", "server")
+
+
+def telling(kind: str, original: Any) -> Any:
+    """Return a factory with the signature of grpc's, which says what it was given."""
+
+    def factory(*args: Any, **named: Any) -> Any:
+        return (kind, *args, *([named] if named else []))
+
+    factory.__signature__ = inspect.signature(original)  # pyright: ignore[reportFunctionMemberAccess]
+    factory.__doc__ = original.__doc__
+    return factory
 
 
 @pytest.fixture
-def grpc() -> Any:
-    """A module with grpc's factories, which return what they were given."""
-
-    def insecure_channel(target: Any, options: Any = None, compression: Any = None) -> Any:
-        """Creates an insecure Channel to a server."""
-        return ("grpc", target, options, compression)
-
-    def secure_channel(target: Any, credentials: Any, options: Any = None, compression: Any = None) -> Any:
-        return ("grpc", target, credentials, options, compression)
-
-    def aio_insecure(target: Any, options: Any = None, compression: Any = None, interceptors: Any = None) -> Any:
-        return ("grpc.aio", target, options, compression, interceptors)
-
-    def aio_secure(
-        target: Any, credentials: Any, options: Any = None, compression: Any = None, interceptors: Any = None
-    ) -> Any:
-        return ("grpc.aio", target, credentials, options, compression, interceptors)
-
-    def server(thread_pool: Any) -> Any:
-        return ("grpc", thread_pool)
-
-    def ssl_credentials(pairs: Any, root: Any = None, require_client_auth: bool = False) -> Any:
-        return SimpleNamespace(pairs=pairs, root=root)
-
+def grpc(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module with grpc's factories, which return what they were given, as do those over shared memory."""
     module = ModuleType("grpc")
-    aio = SimpleNamespace(insecure_channel=aio_insecure, secure_channel=aio_secure, server=server)
-    module.__dict__.update(insecure_channel=insecure_channel, secure_channel=secure_channel, aio=aio)
-    credentials = dict.fromkeys(("ssl_server_credentials", "dynamic_ssl_server_credentials"), ssl_credentials)
-    module.__dict__.update(server=server, **credentials)
-    return module
-
-
-@pytest.fixture(autouse=True)
-def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Channels over shared memory that say what they were made of."""
+    aio = SimpleNamespace(**{name: telling("grpc.aio", getattr(real.aio, name)) for name in FACTORIES})
+    module.__dict__.update({name: telling("grpc", getattr(real, name)) for name in FACTORIES}, aio=aio)
     monkeypatch.setattr(patches, "_channel", lambda endpoint, **kept: ("shm", endpoint, kept))
     monkeypatch.setattr(patches, "_aio_channel", lambda endpoint, **kept: ("shm.aio", endpoint, kept))
+    return module
 
 
 def switched(grpc: Any, transport: str = "shm") -> Any:
@@ -71,131 +59,67 @@ def switched(grpc: Any, transport: str = "shm") -> Any:
     return grpc
 
 
-def test_a_mapped_target_gets_a_channel_over_shared_memory(grpc: Any) -> None:
-    switched(grpc)
-    assert grpc.insecure_channel(TARGET) == ("shm", "shm://x", {"options": (TOLD,)})
-    kept = {"options": (("a", 1), TOLD), "compression": 2}
-    assert grpc.insecure_channel(TARGET, [("a", 1)], 2) == ("shm", "shm://x", kept)
-    kept = {"options": (TOLD,), "interceptors": [1]}
-    assert grpc.aio.insecure_channel(target=TARGET, interceptors=[1]) == ("shm.aio", "shm://x", kept)
+#: (call, what the channel is made by and of)
+CHANNELS: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...]]] = {
+    "mapped": (lambda grpc: grpc.insecure_channel(TARGET), ("shm", "shm://x", {"options": (TOLD,)})),
+    "bytes": (lambda grpc: grpc.insecure_channel(TARGET.encode()), ("shm", "shm://x", {"options": (TOLD,)})),
+    "options": (
+        lambda grpc: grpc.insecure_channel(TARGET, [("a", 1)], 2),
+        ("shm", "shm://x", {"options": (("a", 1), TOLD), "compression": 2}),
+    ),
+    "interceptors": (
+        lambda grpc: grpc.aio.insecure_channel(target=TARGET, interceptors=[1]),
+        ("shm.aio", "shm://x", {"options": (TOLD,), "interceptors": [1]}),
+    ),
+    "credentials": (
+        lambda grpc: grpc.secure_channel(TARGET, "secret", options=[("a", 1)]),
+        ("shm", "shm://x", {"credentials": "secret", "options": (("a", 1), TOLD, AUTHORITY)}),
+    ),
+    "credentials of asyncio": (
+        lambda grpc: grpc.aio.secure_channel(TARGET, "secret", None),
+        ("shm.aio", "shm://x", {"credentials": "secret", "options": (TOLD, AUTHORITY)}),
+    ),
+    "no credentials": (lambda grpc: grpc.secure_channel(TARGET, None), ("grpc", TARGET, None)),
+    "no credentials of asyncio": (lambda grpc: grpc.aio.secure_channel(TARGET, None), ("grpc.aio", TARGET, None)),
+    "elsewhere": (
+        lambda grpc: grpc.insecure_channel("robot:1", compression=2),
+        ("grpc", "robot:1", {"compression": 2}),
+    ),
+    "elsewhere with credentials": (
+        lambda grpc: grpc.secure_channel("robot:1", "secret", ()),
+        ("grpc", "robot:1", "secret", ()),
+    ),
+    "elsewhere of asyncio": (lambda grpc: grpc.aio.insecure_channel("robot:1"), ("grpc.aio", "robot:1")),
+}
 
 
-def test_a_channel_with_credentials_gets_them_and_the_authority_of_its_target(grpc: Any) -> None:
-    switched(grpc)
-    kept = {"credentials": "secret", "options": (("a", 1), TOLD, ("grpc.default_authority", TARGET))}
-    assert grpc.secure_channel(TARGET, "secret", options=[("a", 1)]) == ("shm", "shm://x", kept)
-    kept["options"] = (TOLD, ("grpc.default_authority", TARGET))
-    assert grpc.aio.secure_channel(TARGET, "secret", None) == ("shm.aio", "shm://x", kept)
+@pytest.mark.parametrize("row", CHANNELS.values(), ids=CHANNELS.keys())
+def test_a_channel_is_made_of_what_its_program_gave(grpc: Any, row: Any) -> None:
+    make, made = row
+    assert make(switched(grpc)) == made
 
 
-def test_a_secure_channel_without_credentials_is_left_to_grpc_to_refuse(grpc: Any) -> None:
-    switched(grpc)
-    assert grpc.secure_channel(TARGET, None) == ("grpc", TARGET, None, None, None)
-    assert grpc.aio.secure_channel(TARGET, None) == ("grpc.aio", TARGET, None, None, None, None)
-
-
-def test_every_other_target_gets_what_grpc_makes_of_the_same_arguments(grpc: Any) -> None:
-    switched(grpc)
-    assert grpc.insecure_channel("robot:1", compression=2) == ("grpc", "robot:1", None, 2)
-    assert grpc.secure_channel("robot:1", "secret", ()) == ("grpc", "robot:1", "secret", (), None)
-    assert grpc.aio.insecure_channel("robot:1") == ("grpc.aio", "robot:1", None, None, None)
-    assert grpc.aio.secure_channel("robot:1", "secret") == ("grpc.aio", "robot:1", "secret", None, None, None)
-
-
-def test_a_target_can_be_bytes_as_in_grpc(grpc: Any) -> None:
-    assert switched(grpc).insecure_channel(TARGET.encode()) == ("shm", "shm://x", {"options": (TOLD,)})
-
-
-def test_a_factory_keeps_its_name_text_and_signature(grpc: Any) -> None:
-    switched(grpc)
-    assert grpc.insecure_channel.__name__ == "insecure_channel"
-    assert grpc.insecure_channel.__doc__ == "Creates an insecure Channel to a server."
-    with pytest.raises(TypeError, match="target"):
-        grpc.insecure_channel()
-    with pytest.raises(TypeError, match="nonsense"):
-        grpc.insecure_channel(TARGET, nonsense=1)
-
-
-def test_patching_twice_patches_once(grpc: Any) -> None:
+def test_a_factory_keeps_its_text_and_signature_and_is_patched_once(grpc: Any) -> None:
     before = switched(grpc).insecure_channel
     assert switched(grpc).insecure_channel is before
-
-
-def test_the_transport_grpc_switches_nothing(grpc: Any) -> None:
-    assert switched(grpc, "grpc").insecure_channel(TARGET) == ("grpc", TARGET, None, None)
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What staged channels would be made of, in the order of their making."""
-    made: list[tuple[Any, ...]] = []
-
-    def remember(*parts: Any) -> int:
-        made.append(parts)
-        return len(made)
-
-    monkeypatch.setattr(channels, "open_channel", remember)
-    monkeypatch.setattr(channels, "open_aio_channel", remember)
-    return made
-
-
-def test_a_staged_channel_is_made_of_what_both_factories_make(grpc: Any, opened: list[tuple[Any, ...]]) -> None:
-    switched(grpc, "staged")
-    assert grpc.secure_channel(TARGET, "secret", options=()) == 1
-    ((target, sides, shadows, counter_of, options),) = opened
-    assert (target, counter_of, options) == (TARGET, None, ())
-    kept = {"credentials": "secret", "options": (TOLD, ("grpc.default_authority", TARGET))}
-    assert sides == {"grpc": ("grpc", TARGET, "secret", (), None), "shm": ("shm", "shm://x", kept)}
-    assert {transport: make() for transport, make in shadows.items()} == sides
+    assert before.__doc__ == real.insecure_channel.__doc__
+    with pytest.raises(TypeError, match="target"):
+        before()
+    with pytest.raises(TypeError, match="nonsense"):
+        before(TARGET, nonsense=1)
 
 
 def test_a_staged_channel_of_asyncio_has_the_interceptors_in_front_and_blocking_shadows(
-    grpc: Any, opened: list[tuple[Any, ...]]
+    grpc: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    switched(grpc, "staged")
-    assert grpc.aio.insecure_channel(TARGET, compression=2, interceptors=[7]) == 1
-    ((_, sides, shadows, _, interceptors, _),) = opened
-    kept = {"options": (TOLD,), "compression": 2}
-    assert sides == {"grpc": ("grpc.aio", TARGET, None, 2, None), "shm": ("shm.aio", "shm://x", kept)}
-    assert {transport: make() for transport, make in shadows.items()} == {
-        "grpc": ("grpc", TARGET, None, 2),
-        "shm": ("shm", "shm://x", kept),
-    }
-    assert interceptors == [7]
-
-
-def test_targets_beyond_the_map_are_not_staged(grpc: Any, opened: list[tuple[Any, ...]]) -> None:
-    assert switched(grpc, "staged").insecure_channel("robot:1") == ("grpc", "robot:1", None, None)
-    assert opened == []
-
-
-def test_calls_of_a_staged_channel_are_counted_by_the_way_that_they_take(
-    grpc: Any, opened: list[tuple[Any, ...]], tmp_path: Path
-) -> None:
-    counters = CallCounters(tmp_path)
-    patches.patch(grpc, Switch(Settings(transport="staged", endpoint="shm://x"), quiet=True), counters)
-    grpc.insecure_channel(TARGET)
-    count = opened[0][3]
-    for transport in ("grpc", "shm", "shm"):
-        count(transport, "/t.T/Echo")
-    (process,) = read(tmp_path)
-    assert process.calls == [
-        Calls(TARGET, "", "the stage of the method", "/t.T/Echo", 1),
-        Calls(TARGET, "shm://x", "", "/t.T/Echo", 2),
-    ]
-
-
-def test_without_counters_channels_are_what_grpc_made(grpc_port: int, tmp_path: Path) -> None:
-    """A process that does not count gets the very object, not a wrapper of it."""
-    module = ModuleType("grpc")
-    factories = ("insecure_channel", "secure_channel", "server")
-    credentials = ("ssl_server_credentials", "dynamic_ssl_server_credentials")
-    aio = SimpleNamespace(**{name: getattr(real.aio, name) for name in factories})
-    module.__dict__.update({name: getattr(real, name) for name in (*factories, *credentials)}, aio=aio)
-    plain = real.insecure_channel(f"localhost:{grpc_port}")
-    with switched(module).insecure_channel(f"localhost:{grpc_port}") as channel:
-        assert type(channel) is type(plain)
-    plain.close()
+    monkeypatch.setattr(channels, "open_aio_channel", lambda *parts: parts)
+    made = switched(grpc, "staged").aio.insecure_channel(TARGET, compression=2, interceptors=[7])
+    target, sides, shadows, counter_of, interceptors, options = made
+    assert (target, counter_of, interceptors, options) == (TARGET, None, [7], None)
+    given, kept = {"target": TARGET, "compression": 2}, {"options": (TOLD,), "compression": 2}
+    assert sides == {"grpc": ("grpc.aio", given), "shm": ("shm.aio", "shm://x", kept)}
+    made = {transport: make() for transport, make in shadows.items()}
+    assert made == {"grpc": ("grpc", given), "shm": ("shm", "shm://x", kept)}
 
 
 #: What is noted of the credentials that each of grpc's factories makes, by the arguments.
@@ -218,8 +142,73 @@ def test_server_credentials_are_noted_with_what_they_demand(factory: str, grpc: 
     for arguments, asked in NOTED[factory]:
         refusal = why_no_port(getattr(grpc, factory)(*arguments))
         assert refusal == "" if not asked else asked in (refusal or "")
+    assert why_no_port(real.local_server_credentials()) is None, "of another module's nothing is noted"
 
 
-def test_nothing_is_noted_of_other_server_credentials() -> None:
-    assert why_no_port(real.local_server_credentials()) is None
-    assert why_no_port("none at all") is None
+class Client:
+    """luckyrobots' client with the defect: the stub is made when it is first touched, and the check does not."""
+
+    _mujoco: Any = None
+    connected = True
+
+    @property
+    def mujoco(self) -> Any:
+        self._mujoco = self._mujoco or SimpleNamespace(GetMujocoInfo=lambda timeout: timeout)
+        return self._mujoco
+
+    def is_connected(self) -> bool:
+        return self.connected
+
+    def health_check(self, timeout: float | None = None) -> bool:
+        """Say whether the engine answers."""
+        try:
+            self._mujoco.GetMujocoInfo(timeout)
+        except Exception:
+            return False
+        return True
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Install a version of luckyrobots and import its client; returns the client's class."""
+
+    def install(version: str) -> Any:
+        metadata = tmp_path / f"luckyrobots-{version}.dist-info" / "METADATA"
+        metadata.parent.mkdir()
+        metadata.write_text(f"Metadata-Version: 2.1\nName: luckyrobots\nVersion: {version}\n")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.setattr(Client, "health_check", Client.health_check)  # put back afterwards
+        monkeypatch.setitem(sys.modules, "luckyrobots.client", SimpleNamespace(LuckyEngineClient=Client))
+        return Client
+
+    return install
+
+
+def test_the_health_check_is_cured_once_and_said_once(install: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    client = install("0.5.0")
+    assert not client().health_check()
+    patch_luckyrobots()
+    cured = client.health_check
+    patch_luckyrobots()
+    assert client.health_check is cured
+    assert client().health_check(timeout=PATIENCE_S)
+    assert cured.__doc__ == "Say whether the engine answers."
+    assert capfd.readouterr().err.count("luckyrobots 0.5.0: its health check is cured") == 1
+    idle = client()
+    idle.connected = False
+    assert not idle.health_check()
+    assert idle._mujoco is None, "a client that is not connected makes no stub"
+
+
+@pytest.mark.parametrize("version", ["0.4.0", "0.5.1", "1.0"])
+def test_other_versions_are_left_alone(install: Any, version: str, capfd: pytest.CaptureFixture[str]) -> None:
+    client = install(version)
+    before = client.health_check
+    patch_luckyrobots()
+    assert client.health_check is before
+    assert capfd.readouterr().err == ""
+
+
+def test_a_program_without_luckyrobots_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "luckyrobots.client", raising=False)
+    patch_luckyrobots()

@@ -1,4 +1,4 @@
-"""Where a channel goes: the three modes, and what is said about it."""
+"""Where a channel goes: targets in all of gRPC's spellings, the map, the modes, and what is said about it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lucky_transport
 import lucky_transport_stubs
@@ -19,6 +21,7 @@ from lucky_transport.registry import Registry
 from lucky_transport.shm.listener import connecting
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport_stubs.run.switch import Route, Switch, target_map
+from lucky_transport_stubs.run.targets import DEFAULT_TARGET, TargetMap, authority_of, parse_target
 from lucky_transport_stubs.staged import router
 from tests.support.waiting import PATIENCE_S
 
@@ -30,49 +33,31 @@ def said(capfd: pytest.CaptureFixture[str]) -> list[str]:
     return [line.partition(": ")[2].partition(": ")[2] for line in capfd.readouterr().err.splitlines()]
 
 
-def test_shm_switches_what_the_map_names_without_asking(capfd: pytest.CaptureFixture[str]) -> None:
-    switch = Switch(Settings(transport="shm", endpoint="shm://nobody"))
-    assert switch.route(TARGET) == Route(TARGET, "shm://nobody")
-    route = switch.route("robot:1")
-    assert (route.endpoint, route.why) == ("", "the map does not name it")
-    assert said(capfd) == [
-        f"{TARGET} goes to shm://nobody",
-        "robot:1 stays on gRPC: the map does not name it; to switch it, add --map robot:1=shm://nobody",
-    ]
-
-
 @pytest.mark.parametrize(
-    ("pairs", "endpoint"),
+    ("transport", "pairs", "target", "endpoint", "line"),
     [
-        ("a:1=shm://x b:1=shm://x", "shm://x"),
-        ("a:1=shm://x b:1=shm://y", "shm://NAME"),
-        ("a:*=shm://{port}", "shm://NAME"),
+        ("shm", "*:50051=shm://x", TARGET, "shm://x", "goes to shm://x"),
+        ("shm", "a:1=shm://x b:1=shm://x", "c:1", "", "does not name it; to switch it, add --map c:1=shm://x"),
+        ("shm", "a:1=shm://x b:1=shm://y", "dns:///c d:1", "", "add --map 'dns:///c d:1=shm://NAME'"),
+        ("shm", "a:*=shm://{port}", "c:1", "", "add --map c:1=shm://NAME"),
+        ("auto", "a:1=shm://x", "c:1", "", "stays on gRPC: the map does not name it"),
+        ("grpc", "*=shm://x", TARGET, "", "stays on gRPC: the transport is grpc"),
+        ("staged", "*:50051=shm://x", TARGET, "shm://x", "goes to gRPC or shm://x, each method as its stage says"),
+        ("staged", "a:1=shm://x", "c:1", "", "stays on gRPC: the map does not name it"),
     ],
 )
-def test_the_map_to_add_leads_where_the_others_lead(
-    pairs: str, endpoint: str, capfd: pytest.CaptureFixture[str]
+def test_a_target_goes_where_map_and_transport_say_and_that_is_said(
+    transport: str, pairs: str, target: str, endpoint: str, line: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    Switch(Settings(transport="shm", grpc_map=pairs)).route("dns:///c d:1")
-    (line,) = said(capfd)
-    assert line.endswith(f"add --map 'dns:///c d:1={endpoint}'")
-
-
-def test_with_auto_no_map_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
-    Switch(Settings(transport="auto", endpoint="shm://nobody")).route("robot:1")
-    assert said(capfd) == ["robot:1 stays on gRPC: the map does not name it"]
-
-
-def test_grpc_switches_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    switch = Switch(Settings(transport="grpc", grpc_map="*=shm://x"))
-    assert switch.route(TARGET).endpoint == ""
-    assert said(capfd) == [f"{TARGET} stays on gRPC: the transport is grpc"]
-
-
-def test_staged_leaves_it_to_each_call_and_asks_nobody(capfd: pytest.CaptureFixture[str]) -> None:
-    switch = Switch(Settings(transport="staged", endpoint="shm://nobody"))
-    assert switch.route(TARGET) == Route(TARGET, "shm://nobody", is_staged=True)
-    assert switch.route("robot:1") == Route("robot:1", "", "the map does not name it")
-    assert said(capfd)[0] == f"{TARGET} goes to gRPC or shm://nobody, each method as its stage says"
+    settings = Settings(transport=transport, grpc_map=pairs)
+    found = Switch(settings).route(target)
+    assert (found.endpoint, found.is_staged) == (endpoint, transport == "staged" and bool(endpoint))
+    (seen,) = said(capfd)
+    assert seen.startswith(target)
+    assert seen.endswith(line)
+    assert endpoint or found.why in seen
+    Switch(settings, quiet=True).route(target)
+    assert said(capfd) == []
 
 
 def test_staged_without_a_router_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,13 +155,6 @@ def test_auto_asks_again_for_each_channel() -> None:
     assert switch.route(TARGET).endpoint == ""
 
 
-def test_quiet_says_nothing_else(capfd: pytest.CaptureFixture[str]) -> None:
-    switch = Switch(Settings(transport="shm", endpoint="shm://x"), quiet=True)
-    switch.route(TARGET)
-    switch.route("robot:1")
-    assert said(capfd) == []
-
-
 @pytest.mark.parametrize(
     ("settings", "endpoint"),
     [
@@ -205,3 +183,145 @@ def test_the_map_follows_from_the_settings(settings: Settings, endpoint: str) ->
 def test_settings_that_do_not_say_where_are_refused(settings: Settings, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         Switch(settings)
+
+
+_HERE = [
+    "127.0.0.1:50051",
+    "localhost:50051",
+    "LOCALHOST:50051",
+    "[::1]:50051",
+    "0.0.0.0:50051",
+    "[::]:50051",
+    "[::ffff:127.0.0.1]:50051",
+    "dns:localhost:50051",
+    "dns:///localhost:50051",
+    "dns:///127.0.0.1:50051",
+    "dns://8.8.8.8/localhost:50051",
+    "dns:///%5B::1%5D:50051",
+    "ipv4:127.0.0.1:50051",
+    "ipv4:///127.0.0.1:50051",
+    "ipv6:[::1]:50051",
+    "ipv6:%5B::1%5D:50051",
+    " 127.0.0.1:50051 ",
+]
+
+
+@pytest.mark.parametrize("target", _HERE)
+def test_every_spelling_of_the_default_target_is_the_default_target(target: str) -> None:
+    assert [str(place) for place in parse_target(target)] == [DEFAULT_TARGET]
+    assert TargetMap([f"{DEFAULT_TARGET}=shm://x"]).endpoint_of(target) == "shm://x"
+    assert TargetMap([f"{target.strip()}=shm://x"]).endpoint_of(DEFAULT_TARGET) == "shm://x"
+
+
+@pytest.mark.parametrize(
+    ("target", "canonical"),
+    [
+        ("Robot:1", "robot:1"),
+        ("robot", "robot:443"),
+        ("10.0.0.7:1", "10.0.0.7:1"),
+        ("[2001:DB8:0::1]:1", "[2001:db8::1]:1"),
+        ("2001:db8::1", "[2001:db8::1]:443"),
+        ("unix:///run/engine.sock", "unix:/run/engine.sock"),
+        ("unix:/run/engine.sock", "unix:/run/engine.sock"),
+        ("unix:engine.sock", "unix:engine.sock"),
+        ("unix-abstract:engine", "unix-abstract:engine"),
+        ("xds:///robots", "xds:///robots"),
+        ("localhost:http", "localhost:http"),
+    ],
+)
+def test_a_target_has_one_canonical_spelling(target: str, canonical: str) -> None:
+    assert [str(place) for place in parse_target(target)] == [canonical]
+
+
+@pytest.mark.parametrize(
+    "other", ["127.0.0.2:50051", "[::ffff:127.0.0.2]:50051", "dns:///127.0.0.2:50051", "ipv4:127.0.0.2:50051"]
+)
+def test_another_loopback_address_is_a_place_of_its_own(other: str) -> None:
+    assert [str(place) for place in parse_target(other)] == ["127.0.0.2:50051"]
+    assert TargetMap([f"{other}=shm://x"]).endpoint_of(DEFAULT_TARGET) == ""
+    assert TargetMap([f"{DEFAULT_TARGET}=shm://x"]).endpoint_of(other) == ""
+    robots = TargetMap(["127.0.0.2:*=shm://two", "127.0.0.*:*=shm://one"])
+    assert [robots.endpoint_of(target) for target in (other, DEFAULT_TARGET)] == ["shm://two", "shm://one"]
+
+
+@given(st.text())
+def test_any_text_is_a_target(text: str) -> None:
+    places = parse_target(text)
+    assert places
+    TargetMap(["*:50051=shm://x"]).endpoint_of(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "does_not"),
+    [
+        ("*", "unix:/run/x", None),
+        ("*:*", "anywhere:1", None),
+        ("*:50051", "robot:50051", "robot:50052"),
+        ("127.0.0.1:*", "localhost:7", "robot:7"),
+        ("[::1]:*", "127.0.0.1:7", "robot:7"),
+        ("*.lab:443", "a.b.lab", "lab:443"),
+        ("unix:*", "unix:///run/x", "localhost:1"),
+        ("unix:/run/*.sock", "unix:///run/x.sock", "unix:///tmp/x.sock"),
+        ("dns:///robot:1", "robot:1", "robot:2"),
+        ("robot.a:1", "robot.a:1", "robotxa:1"),
+    ],
+)
+def test_a_pattern_fits_what_it_says(pattern: str, fits: str, does_not: str | None) -> None:
+    found = TargetMap([f"{pattern}=shm://x"])
+    assert found.endpoint_of(fits) == "shm://x"
+    assert does_not is None or found.endpoint_of(does_not) == ""
+
+
+def test_the_first_pair_that_fits_decides() -> None:
+    found = TargetMap(["localhost:1=shm://one", "localhost:*=shm://many", "localhost:2=shm://never"])
+    assert [found.endpoint_of(f"localhost:{port}") for port in (1, 2)] == ["shm://one", "shm://many"]
+
+
+def test_an_endpoint_can_be_made_of_the_targets_own_host_and_port() -> None:
+    found = TargetMap(["localhost:*=shm://engine_{port}", "*=shm://{host}_{port}"])
+    assert found.endpoint_of("127.0.0.1:50051") == "shm://engine_50051"
+    assert found.endpoint_of("Robot.lab:7") == "shm://robot.lab_7"
+    assert found.endpoint_of("[2001:db8::1]:7") == "shm://2001_db8__1_7"
+
+
+def test_several_addresses_are_switched_only_together() -> None:
+    found = TargetMap(["127.0.0.1:*=shm://here"])
+    assert found.endpoint_of("ipv4:127.0.0.1:1,127.0.0.1:2") == "shm://here"
+    assert found.endpoint_of("ipv4:127.0.0.1:1,10.0.0.7:1") == ""
+    assert TargetMap(["ipv4:127.0.0.1:1,127.0.0.1:2=shm://x"]).endpoint_of("localhost:2") == "shm://x"
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "",
+        "localhost:1",
+        "=shm://x",
+        "localhost:1=",
+        "localhost:1=x",
+        "localhost:1=grpc://robot:1",
+        "localhost:1=shm://",
+        "localhost:1=shm://{name}",
+        "localhost:1=shm://{port",
+    ],
+)
+def test_a_pair_that_cannot_be_read_is_refused_with_an_example(pair: str) -> None:
+    with pytest.raises(ConfigError, match="shm://"):
+        TargetMap([pair])
+
+
+@pytest.mark.parametrize(
+    ("target", "authority"),
+    [
+        ("127.0.0.1:50051", "127.0.0.1:50051"),
+        ("robot", "robot"),
+        ("[::1]:50051", "[::1]:50051"),
+        ("dns:///robot:50051", "robot:50051"),
+        ("dns://8.8.8.8/robot:50051", "robot:50051"),
+        ("ipv4:10.0.0.7:50051", "10.0.0.7:50051"),
+        ("unix:/run/engine.sock", "run%2Fengine.sock"),
+        ("unix:///run/engine.sock", "run%2Fengine.sock"),
+    ],
+)
+def test_the_authority_of_a_target_is_what_grpc_tells_plugins_of_credentials(target: str, authority: str) -> None:
+    assert authority_of(target) == authority
