@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
-import resource
 import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,52 +18,13 @@ import pytest
 
 pytest.importorskip("grpc")
 
-from lucky_transport.count_folders import remove_left_over
-from lucky_transport_stubs.run.launch import end_like
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S
 
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., "subprocess.Popen[str]"]
 Python = Callable[..., list[str]]
 
 GRPC = ("--transport", "grpc")
-
-#: Tells its pid, then what signals it gets, and ends with 5 at SIGTERM.
-LISTENING = """
-import os, signal, sys
-woken, wakes = os.pipe()
-os.set_blocking(wakes, False)
-signal.set_wakeup_fd(wakes)  # a signal that comes before the read is in the pipe; signal.pause() would miss it
-def heard(number, frame):
-    print(signal.Signals(number).name, flush=True)
-    if number == signal.SIGTERM:
-        sys.exit(5)
-for name in "SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2":
-    signal.signal(getattr(signal, name), heard)
-print(os.getpid(), flush=True)
-while True:
-    os.read(woken, 1)
-"""
-
-
-def line(process: subprocess.Popen[str]) -> str:
-    """The next line of a process's stdout."""
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def gone(pid: int, patience_s: float = 10.0) -> bool:
-    """True once there is no such process, or only its zombie."""
-    end = time.monotonic() + patience_s
-    while time.monotonic() < end:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.01)
-    return False
-
 
 #: Ends with the signal of this number.
 KILLED = """
@@ -85,6 +45,14 @@ CHILD = [sys.executable, "-m", "lucky_transport", "run", *GRPC, "--report", "-",
 SHOW = "import os; print(os.environ['LUCKY_TRANSPORT'], os.environ['PYTHONPATH'].count('bootstrap'))"
 WEATHER = ("--transport", "shm", "--endpoint", "shm://weather")
 UNSEEN = {"LUCKY_RUN_REPORT": ""}
+#: Makes a channel that stays on gRPC, in a child too.
+TWICE = """
+import subprocess, sys, grpc
+channel = grpc.insecure_channel("localhost:50051")
+print("out", flush=True)
+sys.argv[1:] and subprocess.run(sys.orig_argv[:-1], check=True)
+"""
+NOBODY = ("--endpoint", "shm://nobody_serves_this")
 
 
 class Row(NamedTuple):
@@ -127,6 +95,14 @@ LAUNCHES = {
         out="grpc 1\n",
         words="no gRPC call was counted",
     ),
+    **{
+        f"says nothing unasked{more}": Row((*NOBODY, *more), (TWICE, "child"), 0, "out\nout\n", None, UNSEEN)
+        for more in ((), ("--quiet",), ("--check",), ("--report", "calls.json"))
+    },
+    "says what it is asked for": Row(
+        (*NOBODY, "--report", "-"), (TWICE, "child"), 0, "out\nout\n", "no gRPC call was counted; 2 processes", UNSEEN
+    ),
+    "says why it stays on gRPC": Row(NOBODY, (TWICE,), 0, "out\n", "no server or engine at shm://nobody_serves_this"),
     "is quiet": Row((*GRPC, "--quiet"), (CALL, "localhost:{port}", "0"), words=None),
     "counts and fails": Row(GRPC, (CALL, "localhost:{port}", "7"), 7, words="over gRPC: the transport is grpc"),
     "counts and exits at once": Row(
@@ -174,115 +150,10 @@ def test_the_launcher_imports_nothing_heavy(environ: dict[str, str], tmp_path: P
     assert imported & {"numpy", "grpc", "gymnasium", "flatbuffers", "google.protobuf"} == set()
 
 
-def test_signals_reach_the_program_once(start: Start, python: Python) -> None:
-    process = start(*GRPC, command=python(LISTENING))
-    line(process)
-    for name in "SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGINT", "SIGTERM":
-        process.send_signal(getattr(signal, name))
-        assert line(process) == name
-    assert process.wait(20) == 5
-    assert process.stdout is not None
-    assert process.stdout.read() == ""
-
-
-def test_a_program_that_dies_of_a_forwarded_signal_takes_the_launcher_with_it(start: Start, python: Python) -> None:
-    process = start(*GRPC, command=python("print(flush=True); import time; time.sleep(60)"))
-    line(process)
-    process.terminate()
-    assert process.wait(20) == -signal.SIGTERM
-
-
-def test_where_a_signal_ends_nothing_the_status_is_a_shells(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first process of a container is immune to its own signals."""
-    sent: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "kill", lambda *arguments: sent.append(arguments))
-    monkeypatch.setattr(resource, "setrlimit", lambda *arguments: None)
-    assert end_like(-signal.SIGKILL) == 128 + signal.SIGKILL
-    assert sent == [(os.getpid(), signal.SIGKILL)]
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_ctrl_c_of_a_terminal_is_not_passed_on_a_second_time(
-    environ: dict[str, str], python: Python, tmp_path: Path
-) -> None:
-    pid, terminal = pty.fork()
-    if not pid:
-        os.chdir(tmp_path)
-        arguments = [sys.executable, "-m", "lucky_transport", "run", *GRPC, "--", *python(LISTENING)]
-        os.execve(sys.executable, arguments, environ)
-    try:
-        text = os.read(terminal, 100)
-        assert text.strip().isdigit()
-        os.write(terminal, b"\x03")
-        assert _read_until(terminal, b"SIGINT")
-        os.kill(pid, signal.SIGUSR1)
-        assert b"SIGINT" not in _read_until(terminal, b"SIGUSR1").partition(b"SIGINT")[2]
-        os.kill(pid, signal.SIGTERM)
-        _read_until(terminal, b"no gRPC call was counted")
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
-    finally:
-        os.close(terminal)  # whoever is still there gets a SIGHUP
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_terminal_that_closes_ends_the_program_and_then_the_launcher(
-    environ: dict[str, str], python: Python, tmp_path: Path
-) -> None:
-    pid, terminal = pty.fork()
-    if not pid:
-        os.chdir(tmp_path)
-        arguments = [
-            sys.executable,
-            "-m",
-            "lucky_transport",
-            "run",
-            *GRPC,
-            "--",
-            *python("import signal; print(1, flush=True); signal.pause()"),
-        ]
-        os.execve(sys.executable, arguments, environ)
-    assert _read_until(terminal, b"1")
-    os.close(terminal)
-    until(lambda: os.waitpid(pid, os.WNOHANG) != (0, 0))
-
-
-def _read_until(terminal: int, awaited: bytes) -> bytes:
-    text = b""
-    end = time.monotonic() + 20
-    while awaited not in text:
-        assert time.monotonic() < end, text
-        text += os.read(terminal, 1000)
-    return text
-
-
-def test_a_second_ctrl_c_does_not_cost_the_report(start: Start, python: Python) -> None:
-    code = """
-import os, signal
-os.kill(os.getppid(), signal.SIGINT)
-os.kill(os.getppid(), signal.SIGINT)
-os.kill(os.getpid(), signal.SIGINT)
-"""
-    process = start(*GRPC, command=python(code))
-    _, err = process.communicate(timeout=20)
-    assert "no gRPC call was counted" in err
-    assert process.returncode == -signal.SIGINT
-
-
-def test_whoever_kills_the_launcher_kills_the_program(start: Start, python: Python, environ: dict[str, str]) -> None:
-    process = start(*GRPC, command=python("import os, time; print(os.getpid(), flush=True); time.sleep(60)"))
-    pid = int(line(process))
-    process.kill()
-    process.wait(10)
-    assert gone(pid)
-    assert len(remove_left_over(Path(environ["TMPDIR"]))) == 1  # as `doctor --fix` does
-
-
 def test_with_quiet_the_program_takes_the_launchers_place(start: Start, python: Python) -> None:
     process = start(*GRPC, "--quiet", command=python("import os; print(os.getpid())"))
-    assert int(line(process)) == process.pid
-    assert process.wait(20) == 0
-    assert process.stderr is not None
-    assert process.stderr.read() == ""
+    assert process.communicate(timeout=PATIENCE_S) == (f"{process.pid}\n", "")
+    assert process.returncode == 0
 
 
 def test_a_program_that_the_system_refuses_is_said(launch: Launch, tmp_path: Path) -> None:
@@ -318,6 +189,34 @@ def test_settings_of_the_environment_and_of_files_count(launch: Launch, python: 
     (tmp_path / "lucky_transport.toml").write_text("transport = 'shm'\ngrpc_map = '*=shm://c'\n")
     assert launch(command=show).stdout == "shm  *=shm://c\n"
     assert launch("--map", "a:1=shm://d", "--map", "*=shm://e", command=show).stdout == "shm  a:1=shm://d *=shm://e\n"
+
+
+def test_where_stderr_takes_nothing_the_exit_status_is_still_the_programs(environ: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "lucky_transport", "run", *NOBODY, "--report", "-", "--", "sh", "-c", "exit 3"]
+    with open("/dev/full", "w") as full:
+        assert subprocess.run(command, env=environ, stderr=full, check=False).returncode == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_terminal_gets_the_notices(environ: dict[str, str], python: Python) -> None:
+    pid, terminal = pty.fork()
+    if not pid:
+        command = [sys.executable, "-m", "lucky_transport", "run", *NOBODY, "--", *python(TWICE, "child")]
+        os.execve(sys.executable, command, environ | UNSEEN)
+    text = b""
+    with suppress(OSError):  # how a terminal ends
+        while part := os.read(terminal, 1000):
+            text += part
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert text.count(b"stays on gRPC: no server or engine at") == 2
+    assert b"no gRPC call was counted; 2 processes" in text
+
+
+def test_the_lines_to_paste_ask_as_the_launcher_was_asked(launch: Launch) -> None:
+    for asked, line in (((), ""), (("--report", "-"), "export LUCKY_RUN_REPORT=-\n")):
+        printed = launch(*NOBODY, *asked, "--print-environment", command=["true"], **UNSEEN).stdout
+        assert ("LUCKY_RUN_REPORT" in printed, line in printed) == (bool(asked), True)
 
 
 def test_the_environment_can_be_printed_for_a_shell(environ: dict[str, str], tmp_path: Path, python: Python) -> None:

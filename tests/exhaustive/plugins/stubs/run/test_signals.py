@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import pty
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.waiting import until_none_left
+from lucky_transport.count_folders import remove_left_over
+from lucky_transport_stubs.run.launch import end_like
+from tests.support.waiting import PATIENCE_S, until, until_none_left
 
 pytest.importorskip("grpc")
 
@@ -25,7 +29,7 @@ told = []
 woken, wakes = os.pipe()
 os.set_blocking(wakes, False)
 signal.set_wakeup_fd(wakes)  # a signal that comes before the read is in the pipe; signal.pause() would miss it
-for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR2):
     signal.signal(number, lambda number, _: told.append(1) or print(signal.Signals(number).name[3:], flush=True))
 signal.signal(signal.SIGUSR1, lambda *_: (print("count", len(told), flush=True), sys.exit(0)))
 print("ready", flush=True)
@@ -48,12 +52,11 @@ def start(environ: dict[str, str], tmp_path: Path) -> Iterator[Start]:
     """Start the launcher in a process group of its own."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*options: str, apart: bool = False) -> subprocess.Popen[str]:
-        program = [sys.executable, "-c", PROGRAM.format(apart=apart)]
+    def start(*options: str, apart: bool = False, code: str = PROGRAM) -> subprocess.Popen[str]:
+        program = [sys.executable, "-c", code.format(apart=apart)]
         command = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", *options, "--", *program]
-        launcher = subprocess.Popen(
-            command, env=environ, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        launcher = subprocess.Popen(command, env=environ, cwd=tmp_path, start_new_session=True, **pipes)
         started.append(launcher)
         assert _line(launcher) == "ready"
         return launcher
@@ -61,9 +64,7 @@ def start(environ: dict[str, str], tmp_path: Path) -> Iterator[Start]:
     yield start
     for launcher in started:
         launcher.kill()
-        launcher.wait(10)
-        assert launcher.stdout is not None
-        launcher.stdout.close()
+        launcher.communicate(timeout=PATIENCE_S)
 
 
 def _wait_until_taken(launcher: subprocess.Popen[str], number: signal.Signals) -> None:
@@ -124,48 +125,101 @@ def test_several_signals_to_the_group_reach_the_program_once_each(start: Start) 
     assert launcher.wait(20) == 0
 
 
+@pytest.fixture
+def at_terminal(environ: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], int]]]:
+    """Start the launcher as the leader of a session at a terminal; returns it, and our end of the terminal."""
+    with ExitStack() as stack:
+
+        def start(*options: str) -> tuple[subprocess.Popen[str], int]:
+            ours, theirs = pty.openpty()
+            program = [sys.executable, "-c", PROGRAM.format(apart=False)]
+            run = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", *options, "--", *program]
+            command = [sys.executable, "-c", TAKE_TERMINAL, *run]  # a session's leader opens it, and it is its own
+            pipes: dict[str, Any] = {"stdin": theirs, "stdout": subprocess.PIPE, "text": True}
+            launcher = subprocess.Popen(command, env=environ, cwd=tmp_path, start_new_session=True, **pipes)
+            stack.enter_context(launcher)
+            stack.callback(launcher.kill)
+            os.close(theirs)
+            assert _line(launcher) == "ready"
+            return launcher, ours
+
+        yield start
+
+
 @pytest.mark.parametrize("options", [(), ("--quiet",)], ids=["beneath the launcher", "in its place"])
-def test_ctrl_c_at_a_terminal_reaches_the_program_once(
-    environ: dict[str, str], tmp_path: Path, options: tuple[str, ...]
-) -> None:
-    ours, theirs = pty.openpty()
-    program = [sys.executable, "-c", PROGRAM.format(apart=False)]
-    command = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", *options, "--", *program]
-    take_terminal = [sys.executable, "-c", TAKE_TERMINAL, *command]  # a session's leader opens it, and it is its own
-    pipes: dict[str, Any] = {"stdin": theirs, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(take_terminal, env=environ, cwd=tmp_path, start_new_session=True, **pipes) as launcher:
-        try:
-            assert _line(launcher) == "ready"
-            for count in (1, 2):
-                os.write(ours, b"\x03")
-                assert _line(launcher) == "INT"
-                _wait_until_taken(launcher, signal.SIGINT)
-                os.kill(launcher.pid, signal.SIGINT)  # another one, for the launcher alone
-                assert _line(launcher) == "INT", f"after Ctrl-C {count}"
-            os.kill(launcher.pid, signal.SIGUSR1)
-            assert _line(launcher) == "count 4"
-            assert launcher.wait(20) == 0
-        finally:
-            launcher.kill()
-            os.close(ours)
-            os.close(theirs)
+def test_ctrl_c_at_a_terminal_reaches_the_program_once(at_terminal: Any, options: tuple[str, ...]) -> None:
+    launcher, ours = at_terminal(*options)
+    for count in (1, 2):
+        os.write(ours, b"\x03")
+        assert _line(launcher) == "INT"
+        _wait_until_taken(launcher, signal.SIGINT)
+        os.kill(launcher.pid, signal.SIGINT)  # another one, for the launcher alone
+        assert _line(launcher) == "INT", f"after Ctrl-C {count}"
+    os.kill(launcher.pid, signal.SIGUSR1)
+    assert _line(launcher) == "count 4"
+    assert launcher.wait(PATIENCE_S) == 0
+    os.close(ours)
 
 
-def test_a_terminal_that_closes_hangs_up_the_program_too(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_terminal_that_closes_hangs_up_the_program_too(at_terminal: Any) -> None:
     """The kernel tells the session's leader alone, which the launcher is under tmux, screen or ssh -t."""
-    ours, theirs = pty.openpty()
-    program = [sys.executable, "-c", PROGRAM.format(apart=False)]
-    command = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", "--", *program]
-    take_terminal = [sys.executable, "-c", TAKE_TERMINAL, *command]
-    pipes: dict[str, Any] = {"stdin": theirs, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(take_terminal, env=environ, cwd=tmp_path, start_new_session=True, **pipes) as launcher:
-        try:
-            os.close(theirs)
-            assert _line(launcher) == "ready"
-            os.close(ours)
-            assert _line(launcher) == "HUP"
-            os.kill(launcher.pid, signal.SIGUSR1)
-            assert _line(launcher) == "count 1"
-            assert launcher.wait(20) == 0
-        finally:
-            launcher.kill()
+    launcher, ours = at_terminal()
+    os.close(ours)
+    assert _line(launcher) == "HUP"
+    os.kill(launcher.pid, signal.SIGUSR1)
+    assert _line(launcher) == "count 1"
+    assert launcher.wait(PATIENCE_S) == 0
+
+
+def test_signals_to_the_launcher_reach_the_program_once(start: Start) -> None:
+    launcher = start()
+    names = ("HUP", "INT", "QUIT", "USR2", "INT", "TERM")
+    for name in names:
+        launcher.send_signal(getattr(signal, f"SIG{name}"))
+        assert _line(launcher) == name
+    launcher.send_signal(signal.SIGUSR1)
+    assert _line(launcher) == f"count {len(names)}"
+    assert launcher.wait(PATIENCE_S) == 0
+
+
+SLEEPS = "import os, time; print('ready', os.getpid(), sep=chr(10), flush=True); time.sleep(60)"
+
+
+def test_a_program_that_dies_of_a_forwarded_signal_takes_the_launcher_with_it(start: Start) -> None:
+    launcher = start(code=SLEEPS)
+    launcher.terminate()
+    assert launcher.wait(PATIENCE_S) == -signal.SIGTERM
+
+
+def test_a_second_ctrl_c_does_not_cost_the_report(start: Start) -> None:
+    code = "print('ready', flush=True); import os, signal\n"
+    code += "os.kill(os.getppid(), signal.SIGINT)\n" * 2 + "os.kill(os.getpid(), signal.SIGINT)"
+    launcher = start(code=code)
+    _, said = launcher.communicate(timeout=PATIENCE_S)
+    assert "no gRPC call was counted" in said
+    assert launcher.returncode == -signal.SIGINT
+
+
+def test_whoever_kills_the_launcher_kills_the_program(start: Start, environ: dict[str, str]) -> None:
+    launcher = start(code=SLEEPS)
+    program = _line(launcher)
+    launcher.kill()
+    launcher.wait(PATIENCE_S)
+    until(lambda: not _is_alive(program))
+    assert len(remove_left_over(Path(environ["TMPDIR"]))) == 1  # as `doctor --fix` does
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_where_a_signal_ends_nothing_the_status_is_a_shells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process of a container is immune to its own signals."""
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *arguments: sent.append(arguments))
+    monkeypatch.setattr(resource, "setrlimit", lambda *arguments: None)
+    assert end_like(-signal.SIGKILL) == 128 + signal.SIGKILL
+    assert sent == [(os.getpid(), signal.SIGKILL)]
