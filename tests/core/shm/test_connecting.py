@@ -10,27 +10,74 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import (
-    Busy,
-    NotReachable,
-    PeerTimeout,
-    RemoteProtocolError,
-)
+from lucky_transport.errors import Busy, NotReachable, PeerTimeout, RemoteProtocolError
 from lucky_transport.process import unique_name
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files.server_description import ServerDescription, describe
 from lucky_transport.shm.files.socket_path import socket_path
 from lucky_transport.shm.listener.connecting import connect_pipe
-from lucky_transport.shm.listener.handshake import ServerHello, make_pair
+from lucky_transport.shm.listener.handshake import (
+    CLIENT_HELLO_BYTES,
+    LONGEST_SERVER_HELLO,
+    ClientHello,
+    ServerHello,
+    make_pair,
+)
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
-from tests.core.shm.knocking import advance_until
+from tests.core.shm.conftest import advance_until
 from tests.support.waiting import PATIENCE_S, call_later
+
+
+@given(hello=st.builds(ClientHello, st.integers(0, 0xFFFF), st.booleans()))
+def test_a_hello_comes_back_as_it_was_said(hello: ClientHello) -> None:
+    assert len(hello.to_bytes()) == CLIENT_HELLO_BYTES
+    assert ClientHello.of(hello.to_bytes()) == hello
+
+
+@given(
+    answer=st.builds(
+        ServerHello,
+        st.integers(0, 2**32 - 1),
+        st.integers(0, 2**32 - 1),
+        st.text(max_size=100),
+        st.integers(0, 9),
+        st.integers(0, 2**32 - 1),
+        st.booleans(),
+    )
+)
+def test_an_answer_comes_back_as_it_was_said(answer: ServerHello) -> None:
+    assert ServerHello.of(answer.to_bytes()) == answer
+
+
+def test_a_reason_too_long_for_an_answer_is_cut() -> None:
+    message = ServerHello(9, 0, "é" * 2000).to_bytes()
+    assert len(message) == LONGEST_SERVER_HELLO
+    assert ServerHello.of(message).reason.startswith("éé")
+
+
+@given(message=st.binary(max_size=40))
+def test_other_bytes_are_neither(message: bytes) -> None:
+    for kind in (ClientHello, ServerHello):
+        with pytest.raises(RemoteProtocolError, match="is no "):
+            kind.of(b"X" + message)
+
+
+def test_features_of_a_later_version_are_ignored_and_hellos_of_before_know_no_arenas() -> None:
+    assert ClientHello.of(b"LRRV\x01\x00\xff\xff") == ClientHello(1)
+    assert ClientHello.of(b"LRRV\x01\x00\x01\x00") == ClientHello(1, arenas=False)
+    before = b"LRRV\x01\x00\x01\x00" + bytes(4) + (4096).to_bytes(4, "little")
+    assert ServerHello.of(before) == ServerHello(0, 4096, arena_bytes=0)
+    assert ServerHello(0, 4096).to_bytes() == before
+
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
@@ -126,15 +173,48 @@ class FakeEngine:
         self.listener.close()
 
 
-def answered(tmp_path: Path, message: bytes, fds: list[int]) -> RemoteProtocolError:
-    """Return what `connect_pipe` says to an engine that answers so."""
+def offer(rings: int = 4096, arenas: int = 0) -> bytes:
+    return ServerHello(0, rings, arena_bytes=arenas).to_bytes()
+
+
+@pytest.fixture
+def descriptors() -> Iterator[dict[str, int]]:
+    """What an engine may send with its hello, by name."""
+    (rings, fd), (_, larger) = make_pair(4096), make_pair(8192)
+    unsealed = os.memfd_create("unsealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(unsealed, len(rings.mapping))
+    with EventFd() as bell:
+        yield {"rings": fd, "larger": larger, "unsealed": unsealed, "bell": bell.fd}
+    for each in (fd, larger, unsealed):
+        os.close(each)
+
+
+#: (the hello of an engine, the descriptors that come with it, the words of the refusal)
+OFFERS = [
+    (b"hello", "", "is no hello of an engine; something else listens there"),
+    (offer(), "", "the engine sent 0 descriptors, expected 3"),
+    *((offer(size), "bell bell bell", f"rings of {size} bytes, expected a power") for size in (0, 1024, 5000, 1 << 31)),
+    *(
+        (offer(arenas=size), "bell bell bell", f"arenas of {size} bytes, expected a multiple of 65536 up to 2147483648")
+        for size in (1, (64 << 10) + 1, (1 << 31) + (64 << 10))
+    ),
+    (offer(arenas=64 << 10), "rings bell bell", "bytes for two rings of 4096 with arenas of 65536, expected"),
+    (offer(), "larger bell bell", "bytes for two rings of 4096, expected"),
+    (offer(), "unsealed bell bell", "has the seals 0x0, expected at least"),
+    (offer(), "rings bell rings", "where an eventfd belongs"),
+]
+
+
+@pytest.mark.parametrize(("hello", "sent", "words"), OFFERS)
+def test_an_offer_that_no_engine_makes_is_refused(
+    hello: bytes, sent: str, words: str, tmp_path: Path, descriptors: dict[str, int]
+) -> None:
     engine = FakeEngine(tmp_path / "demo.sock")
-    thread = threading.Thread(target=engine.answer, args=(message, fds))
+    thread = threading.Thread(target=engine.answer, args=(hello, [descriptors[name] for name in sent.split()]))
     thread.start()
-    with pytest.raises(RemoteProtocolError) as caught:
+    with pytest.raises(RemoteProtocolError, match=words):
         connect_pipe("demo", Deadline(10), directories=[tmp_path])
     thread.join()
-    return caught.value
 
 
 def test_an_engine_that_hangs_up_is_asked_again_though_the_deadline_is_over(tmp_path: Path) -> None:
@@ -153,86 +233,15 @@ def test_an_engine_that_hangs_up_is_asked_again_though_the_deadline_is_over(tmp_
     thread.join()
 
 
-def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
-    assert "is no hello of an engine; something else listens there" in str(answered(tmp_path, b"hello", []))
+def test_a_descriptor_for_notices_is_not_inherited_and_never_blocks(descriptors: dict[str, int]) -> None:
+    assert (os.get_inheritable(descriptors["bell"]), os.get_blocking(descriptors["bell"])) == (False, False)
 
 
-def test_a_descriptor_for_notices_is_not_inherited_and_never_blocks() -> None:
-    with EventFd() as bell:
-        assert (os.get_inheritable(bell.fd), os.get_blocking(bell.fd)) == (False, False)
-
-
-def test_missing_descriptors_are_refused(tmp_path: Path) -> None:
-    message = ServerHello(0, 4096).to_bytes()
-    assert "the engine sent 0 descriptors, expected 3" in str(answered(tmp_path, message, []))
-
-
-@pytest.mark.parametrize("size", [0, 1024, 5000, 1 << 31])
-def test_rings_of_an_impossible_size_are_refused(tmp_path: Path, size: int) -> None:
-    with EventFd() as bell:
-        error = answered(tmp_path, ServerHello(0, size).to_bytes(), [bell.fd] * 3)
-    assert f"the engine offers rings of {size} bytes, expected a power of two" in str(error)
-
-
-@pytest.mark.parametrize("size", [1, (64 << 10) + 1, (1 << 31) + (64 << 10)])
-def test_arenas_of_an_impossible_size_are_refused(tmp_path: Path, size: int) -> None:
-    with EventFd() as bell:
-        error = answered(tmp_path, ServerHello(0, 4096, arena_bytes=size).to_bytes(), [bell.fd] * 3)
-    assert f"the engine offers arenas of {size} bytes, expected a multiple of 65536 up to 2147483648" in str(error)
-
-
-def test_arenas_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    _, fd = make_pair(4096)
-    try:
-        with EventFd() as bell:
-            message = ServerHello(0, 4096, arena_bytes=64 << 10).to_bytes()
-            error = answered(tmp_path, message, [fd, bell.fd, bell.fd])
-    finally:
-        os.close(fd)
-    assert "bytes for two rings of 4096 with arenas of 65536, expected" in str(error)
-
-
-def test_memory_of_another_size_is_refused(tmp_path: Path) -> None:
-    _, fd = make_pair(8192)
-    try:
-        with EventFd() as bell:
-            error = answered(tmp_path, ServerHello(0, 4096).to_bytes(), [fd, bell.fd, bell.fd])
-    finally:
-        os.close(fd)
-    assert "bytes for two rings of 4096, expected" in str(error)
-
-
-def test_memory_that_the_engine_could_shrink_is_refused(tmp_path: Path) -> None:
-    pair, sealed = make_pair(4096)
-    fd = os.memfd_create("unsealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        os.ftruncate(fd, len(pair.mapping))
-        with EventFd() as bell:
-            error = answered(tmp_path, ServerHello(0, 4096).to_bytes(), [fd, bell.fd, bell.fd])
-    finally:
-        os.close(fd)
-        os.close(sealed)
-    assert "has the seals 0x0, expected at least" in str(error)
-
-
-def test_our_memory_cannot_be_shrunk_grown_or_unsealed() -> None:
-    pair, fd = make_pair(4096)
-    try:
-        for size in (0, len(pair.mapping) - 1, len(pair.mapping) + 1):
-            with pytest.raises(PermissionError):
-                os.ftruncate(fd, size)
-    finally:
-        os.close(fd)
-
-
-def test_a_bell_that_is_none_is_refused(tmp_path: Path) -> None:
-    _, fd = make_pair(4096)
-    try:
-        with EventFd() as bell:
-            error = answered(tmp_path, ServerHello(0, 4096).to_bytes(), [fd, bell.fd, fd])
-    finally:
-        os.close(fd)
-    assert "where an eventfd belongs" in str(error)
+def test_our_memory_cannot_be_shrunk_grown_or_unsealed(descriptors: dict[str, int]) -> None:
+    whole = os.fstat(descriptors["rings"]).st_size
+    for size in (0, whole - 1, whole + 1):
+        with pytest.raises(PermissionError):
+            os.ftruncate(descriptors["rings"], size)
 
 
 def test_an_engine_that_hangs_up_is_not_there(tmp_path: Path) -> None:

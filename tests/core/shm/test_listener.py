@@ -1,13 +1,14 @@
-"""Any number of clients connect to one engine, and none of them can hurt it."""
+"""Any number of clients connect to one engine and cannot hurt it; its socket is private, of one engine or one group."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import select
 import socket
+import stat
 import threading
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,18 +17,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import (
-    Busy,
-    ClosedError,
-    RemoteProtocolError,
-)
+from lucky_transport.errors import Busy, ClosedError, ConfigError, NotReachable, RemoteProtocolError, SegmentError
+from lucky_transport.shm.files import server_description
 from lucky_transport.shm.files.server_description import ServerDescription
-from lucky_transport.shm.files.socket_path import DESCRIPTION_SUFFIX
+from lucky_transport.shm.files.socket_path import (
+    DESCRIPTION_SUFFIX,
+    private_directory,
+    remove_stale_sockets,
+    socket_path,
+    sockets_of,
+)
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.handshake import ClientHello, ServerHello
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
-from tests.core.shm.knocking import advance_until, hung_up, knock
+from tests.core.shm.conftest import Connect, Start, advance_until, assert_refused_in_a_child, hung_up, knock
+from tests.support.waiting import soon
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
@@ -35,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 # --- meeting ---
 
 
-def test_each_client_gets_a_pipe_of_its_own(connect: Callable[..., tuple[MemfdPipe, MemfdPipe]]) -> None:
+def test_each_client_gets_a_pipe_of_its_own(connect: Connect) -> None:
     pairs = [connect() for _ in range(4)]
     for number, (client, engine) in enumerate(pairs):
         assert client.try_push(b"to engine %d" % number)
@@ -48,28 +53,16 @@ def test_each_client_gets_a_pipe_of_its_own(connect: Callable[..., tuple[MemfdPi
 
 
 def test_more_clients_than_allowed_are_told_so(tmp_path: Path) -> None:
-    with Listener("demo", directory=tmp_path, max_clients=1) as listener:
-        outcome: list[MemfdPipe | Busy] = []
-
-        def come() -> None:
-            try:
-                outcome.append(connect_pipe("demo", Deadline(10), directories=[tmp_path]))
-            except Busy as error:
-                outcome.append(error)
-
-        pipes: list[MemfdPipe] = []
-        for number in (1, 2):
-            thread = threading.Thread(target=come)
-            thread.start()
-            pipes += advance_until(listener, lambda number=number: len(outcome) == number)
-            thread.join()
-        first, second = outcome
-        assert isinstance(first, MemfdPipe)
-        assert isinstance(second, Busy)
-        assert "has 1 clients already; close one" in str(second)
-        assert listener.clients == len(pipes) == 1
-        first.close()
-        pipes[0].close()
+    with Listener("demo", directory=tmp_path, max_clients=1) as listener, knock(listener.path) as first:
+        first.send(ClientHello().to_bytes())
+        [pipe] = advance_until(listener, lambda: listener.clients == 1)
+        with knock(listener.path) as second:
+            second.send(ClientHello().to_bytes())
+            assert advance_until(listener, lambda: bool(select.select([second], [], [], 0)[0])) == []
+            answer = ServerHello.of(second.recv(1024))
+        assert (answer.status, listener.clients) == (Busy.wire_code, 1)
+        assert "has 1 clients already; close one" in answer.reason
+        pipe.close()
         assert listener.clients == 0
 
 
@@ -90,11 +83,9 @@ def test_a_hundred_clients_that_come_at_once_are_let_in(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [b"", b"x", b"LRRV", b"GET / HTTP/1.1\r\n\r\n", bytes(8), bytes(9), ClientHello().to_bytes() * 2],
+    [b"", b"GET / HTTP/1.1\r\n\r\n", bytes(8), ClientHello().to_bytes() * 2],
 )
-def test_a_wrong_hello_drops_that_client_alone(
-    listener: Listener, connect: Callable[..., tuple[MemfdPipe, MemfdPipe]], message: bytes
-) -> None:
+def test_a_wrong_hello_drops_that_client_alone(listener: Listener, connect: Connect, message: bytes) -> None:
     with knock(listener.path) as stranger:
         stranger.send(message)
         advance_until(listener, lambda: hung_up(stranger))
@@ -213,16 +204,12 @@ def test_no_descriptor_for_a_client_pauses_the_listener_and_it_goes_on(
         listener.advance()
         assert "cannot take a client now" in caplog.text
         assert listener.patience_ns is not None
-        pipes: list[MemfdPipe] = []
-        until = time.monotonic() + 10
-        while not pipes and time.monotonic() < until:
-            pipes = listener.advance()
-            time.sleep(0.005)
-        pipes[0].close()
+        [pipe] = advance_until(listener, lambda: listener.clients == 1)
+        pipe.close()
 
 
 def test_a_listener_that_cannot_be_listed_says_so_and_lets_clients_in(
-    listener: Listener, connect: Callable[..., tuple[MemfdPipe, MemfdPipe]], caplog: pytest.LogCaptureFixture
+    listener: Listener, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     Path(f"{listener.path}{DESCRIPTION_SUFFIX}").mkdir()
     with caplog.at_level(logging.INFO, "lucky_transport"):
@@ -236,20 +223,153 @@ def test_a_listener_that_cannot_be_listed_says_so_and_lets_clients_in(
 # --- after fork ---
 
 
-def test_a_forked_child_has_no_listener_and_takes_nothing_away(listener: Listener) -> None:
-    pid = os.fork()
-    if not pid:
-        try:
-            listener.advance()
-        except ClosedError as error:
-            os._exit(0 if "belongs to the parent process; connect again after fork()" in str(error) else 1)
-        finally:
-            listener.close()
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    with knock(listener.path) as client:
-        client.send(ClientHello().to_bytes())
+def test_a_forked_child_has_no_listener_and_takes_nothing_away(listener: Listener, connect: Connect) -> None:
+    assert_refused_in_a_child(listener.advance, close=listener.close)
+    connect()
+
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_left")
+
+
+DEAD_ENGINE = """
+import sys
+from pathlib import Path
+from lucky_transport.shm.listener.listener import Listener
+listening = Listener("demo", directory=Path(sys.argv[1]))
+print("listening", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_socket_is_private_and_gone_afterwards(tmp_path: Path) -> None:
+    with Listener("demo", directory=tmp_path / "run") as listener:
+        assert stat.S_IMODE(listener.path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(listener.path.parent.stat().st_mode) == 0o700
+    assert list((tmp_path / "run").iterdir()) == []
+    listener.close()
+    with pytest.raises(ClosedError, match="is closed"):
+        listener.advance()
+
+
+def test_a_living_engines_socket_is_refused(listener: Listener) -> None:
+    with pytest.raises(Busy, match=f"the engine of pid {os.getpid()} listens at {listener.path}; use another name"):
+        Listener("demo", directory=listener.path.parent)
+    assert listener.path.exists()
+
+
+def test_listeners_of_a_group_share_a_name_and_a_client_finds_each(tmp_path: Path) -> None:
+    found: set[Path] = set()
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(Listener("demo", directory=tmp_path, group="port 1")) for _ in range(3)]
+        assert len({listener.path for listener in listeners}) == 3
+        for _ in range(200):
+            found.add(next(sockets_of(tmp_path, "demo")))
+        assert found == {listener.path for listener in listeners}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_belongs_to_one_group_or_to_one_listener(tmp_path: Path) -> None:
+    of_a_group = Listener("demo", directory=tmp_path, group="port 1")
+    for group in ("port 2", ""):
+        with pytest.raises(Busy, match=f"the engine of pid {os.getpid()} listens at"):
+            Listener("demo", directory=tmp_path, group=group)
+    with Listener("demo_2", directory=tmp_path):
+        of_a_group.close()
+    with Listener("demo", directory=tmp_path), pytest.raises(Busy):
+        Listener("demo", directory=tmp_path, group="port 1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_group_only_those_that_live_are_found(tmp_path: Path, start: Start) -> None:
+    engine = start(DEAD_ENGINE.replace("directory=", "group='port 1', directory="), tmp_path)
+    assert engine.stdout.readline() == "listening\n"
+    with Listener("demo", directory=tmp_path, group="port 1") as listener:
+        engine.kill()
+        engine.wait()
         pipes: list[MemfdPipe] = []
-        while not pipes:
-            pipes = listener.advance()
-        pipes[0].close()
+        connecting = threading.Thread(
+            target=lambda: pipes.extend(connect_pipe("demo", soon(), directories=[tmp_path]) for _ in range(20))
+        )
+        connecting.start()
+        served = advance_until(listener, lambda: len(pipes) == 20)
+        connecting.join()
+        for pipe in (*pipes, *served):
+            pipe.close()
+        with Listener("demo", directory=tmp_path, group="port 1") as replacing:
+            assert len(list(tmp_path.glob("*.sock"))) == 2
+            assert replacing.path != listener.path
+
+
+@pytest.mark.exhaustive
+def test_another_processs_socket_is_refused_while_it_lives_and_replaced_afterwards(
+    tmp_path: Path, start: Start
+) -> None:
+    engine = start(DEAD_ENGINE, tmp_path)
+    assert engine.stdout.readline() == "listening\n"
+    with pytest.raises(Busy, match=f"the engine of pid {engine.pid} listens"):
+        Listener("demo", directory=tmp_path)
+    engine.kill()
+    engine.wait()
+    assert socket_path(tmp_path, "demo").exists()
+    with pytest.raises(NotReachable):
+        connect_pipe("demo", Deadline(0), directories=[tmp_path])
+    with Listener("demo", directory=tmp_path) as listener:
+        knock(listener.path).close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.exhaustive
+def test_dead_engines_sockets_can_be_cleaned_up_and_nothing_else(tmp_path: Path, start: Start) -> None:
+    engine = start(DEAD_ENGINE, tmp_path)
+    assert engine.stdout.readline() == "listening\n"
+    (tmp_path / "file.sock").touch()
+    with Listener("mine", directory=tmp_path):
+        assert remove_stale_sockets([tmp_path, tmp_path / "missing"]) == []
+        engine.kill()
+        engine.wait()
+        assert remove_stale_sockets([tmp_path]) == [tmp_path / "demo.sock"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["file.sock", "mine.sock", "mine.sock.lock"]
+
+
+def test_a_description_goes_whose_socket_is_gone_too_unless_its_engine_lives(tmp_path: Path) -> None:
+    with Listener("mine", directory=tmp_path) as living:
+        for path in (living.path, tmp_path / "gone.sock"):
+            server_description.describe(path, ServerDescription("mine", os.getpid())._asdict())
+        living.path.unlink()
+        assert remove_stale_sockets([tmp_path]) == [tmp_path / "gone.sock"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.sock.json", "mine.sock.lock"]
+
+
+def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "demo.sock").write_text("mine")
+    with pytest.raises(SegmentError, match="exists and is no socket; use another name"):
+        Listener("demo", directory=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["demo.sock"]
+
+
+def test_a_directory_that_others_may_enter_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o755)
+    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"not a directory that only you can enter \(owner \d+, mode 0755\); .*chmod"):
+        private_directory(tmp_path / "open")
+    with pytest.raises(ConfigError, match="not a directory that only you can enter"):
+        private_directory(tmp_path / "link")
+    with pytest.raises(ConfigError, match="cannot be used for sockets"):
+        private_directory(tmp_path / "file")
+    with pytest.raises(ConfigError, match="cannot be used for sockets"):
+        private_directory(tmp_path / "no" / "where")
+
+
+@pytest.mark.parametrize("length", [1, 80, 200])
+def test_a_name_of_any_length_has_a_socket_that_can_be_bound(tmp_path: Path, length: int) -> None:
+    with Listener("n" * length, directory=tmp_path) as listener:
+        knock(listener.path).close()
+        assert listener.path == socket_path(tmp_path, "n" * length)
+    assert socket_path(tmp_path, "n" * 200) != socket_path(tmp_path, "n" * 199 + "m")
+
+
+def test_a_directory_too_deep_for_sockets_is_refused() -> None:
+    with pytest.raises(ConfigError, match="more than 107 bytes; set XDG_RUNTIME_DIR"):
+        socket_path(Path("/" + "deep/" * 30), "demo")

@@ -1,8 +1,10 @@
-"""The engine waits for all its clients in one place."""
+"""The engine waits for all its clients in one place, or an event loop watches them there and never waits."""
 
 from __future__ import annotations
 
 import os
+import select
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +15,9 @@ import pytest
 from lucky_transport.errors import ClosedError, RemoteProtocolError
 from lucky_transport.shm.listener import connecting, handshake
 from lucky_transport.shm.listener.handshake import RingPair
-from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
-from lucky_transport.shm.listener.poller import Poller
+from lucky_transport.shm.listener.poller import Poller, PollResult
+from tests.core.shm.conftest import Connect, Start, assert_refused_in_a_child
 from tests.support.waiting import call_later, until
-
-pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
 LONG_NS = 20_000_000_000
 
@@ -36,14 +36,43 @@ sys.stdin.read()
 """
 
 
-def wait_for(pipes: Poller, what: Callable[[Any], list[MemfdPipe]]) -> list[MemfdPipe]:
-    """Wait until a round has some of what is asked for."""
-    return until(lambda: what(pipes.wait(1_000_000_000)))
+def is_readable(pipes: Poller, timeout_s: float = 0.0) -> bool:
+    poller = select.poll()
+    poller.register(pipes.fileno(), select.POLLIN)
+    return bool(poller.poll(timeout_s * 1000))
 
 
-def test_an_empty_set_waits_until_the_timeout(pipes: Poller) -> None:
+def look_until_nothing(pipes: Poller) -> None:
+    until(lambda: not pipes.look() and not pipes.looking)
+
+
+def waited(pipes: Poller) -> PollResult:
+    """Wait until a round finds something."""
+    return until(lambda: pipes.wait(1_000_000_000))
+
+
+def looked(pipes: Poller) -> PollResult:
+    """Do as an event loop does until a look finds something."""
+
+    def look() -> PollResult:
+        if not (found := pipes.look()) and not pipes.looking:
+            patience_ns = pipes.patience_ns
+            is_readable(pipes, 1.0 if patience_ns is None else patience_ns / 1e9)
+        return found
+
+    return until(look)
+
+
+News = Callable[[Poller], PollResult]
+either_way = pytest.mark.parametrize("news", [waited, looked])
+
+
+def test_an_empty_set_has_no_news_and_its_descriptor_is_quiet(pipes: Poller) -> None:
     assert not pipes.wait(0)
     assert not pipes.wait(2_000_000)
+    look_until_nothing(pipes)
+    assert not is_readable(pipes)
+    assert pipes.patience_ns is None
     assert pipes.pipes == ()
 
 
@@ -53,28 +82,30 @@ def test_it_can_be_interrupted_while_it_waits_and_before(pipes: Poller) -> None:
     thread.join()
     pipes.interrupt()
     assert not pipes.wait(LONG_NS)
+    look_until_nothing(pipes)
+    pipes.interrupt()
+    assert is_readable(pipes, 20)
+    assert not pipes.look()
+    assert not is_readable(pipes)
 
 
-def test_the_one_client_that_wrote_is_found(pipes: Poller, join: Callable[[], Any]) -> None:
+@either_way
+def test_the_one_client_that_wrote_is_found(pipes: Poller, join: Connect, news: News) -> None:
     ends = [join() for _ in range(5)]
     for number in (3, 0, 4, 4):
         client, engine = ends[number]
-        thread = call_later(lambda client=client: client.try_push(b"record"))
-        assert wait_for(pipes, lambda found: found.ready) == [engine]
+        look_until_nothing(pipes)
+        thread = call_later(client.try_push, b"record")
+        assert news(pipes).ready == [engine]
         thread.join()
+        for found in (pipes.wait(0), pipes.look()):  # what is not read is found by each look
+            assert found.ready == [engine]
         assert engine.try_pop() == b"record"
         assert not pipes.wait(0).ready
 
 
-def test_what_is_there_already_is_found_at_once(pipes: Poller, join: Callable[[], Any]) -> None:
-    client, engine = join()
-    client.try_push(b"record")
-    for _ in range(2):
-        assert pipes.wait(0).ready == [engine]
-
-
 def test_a_pipe_that_another_thread_closes_as_the_poller_closes_touches_no_closed_descriptor(
-    pipes: Poller, join: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+    pipes: Poller, join: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, engine = join()
     write, alarm = os.eventfd_write, pipes._alarm.fd  # pyright: ignore[reportPrivateUsage]
@@ -91,15 +122,17 @@ def test_a_pipe_that_another_thread_closes_as_the_poller_closes_touches_no_close
         pipes.wait(0)
 
 
-def test_a_client_that_closes_is_reported_once_after_its_last_record(pipes: Poller, join: Callable[[], Any]) -> None:
+@either_way
+def test_a_client_that_closes_is_reported_once_after_its_last_record(pipes: Poller, join: Connect, news: News) -> None:
     client, engine = join()
     stays, stays_engine = join()
+    look_until_nothing(pipes)
     client.try_push(b"last")
     client.close()
-    found = pipes.wait(LONG_NS)
+    found = news(pipes)
     assert (found.ready, found.closed) == ([engine], [])
     assert engine.try_pop() == b"last"
-    assert wait_for(pipes, lambda found: found.closed) == [engine]
+    assert news(pipes).closed == [engine]
     assert engine.closed
     assert pipes.pipes == (stays_engine,)
     assert not pipes.wait(1_000_000)
@@ -108,24 +141,24 @@ def test_a_client_that_closes_is_reported_once_after_its_last_record(pipes: Poll
 
 
 @pytest.mark.exhaustive
-def test_a_killed_client_is_noticed_by_itself(pipes: Poller, tmp_path: Path, start: Callable[..., Any]) -> None:
+def test_a_killed_client_is_noticed_by_itself(pipes: Poller, tmp_path: Path, start: Start) -> None:
     processes = [start(CLIENT, tmp_path, 0) for _ in range(2)]
     hellos: list[int] = []
     while len(hellos) < 2:
-        for pipe in wait_for(pipes, lambda found: found.ready):
+        for pipe in waited(pipes).ready:
             assert pipe.try_pop() == b"hello"
             hellos.append(pipe.pid)
     for process in processes:
         assert process.stdout.readline() == "connected\n"
     thread = call_later(processes[0].kill)
-    (left,) = wait_for(pipes, lambda found: found.closed)
+    (left,) = waited(pipes).closed
     thread.join()
     assert left.pid == processes[0].pid
     assert [pipe.pid for pipe in pipes.pipes] == [processes[1].pid]
 
 
 @pytest.mark.exhaustive
-def test_many_clients_of_other_processes_are_all_read(pipes: Poller, tmp_path: Path, start: Callable[..., Any]) -> None:
+def test_many_clients_of_other_processes_are_all_read(pipes: Poller, tmp_path: Path, start: Start) -> None:
     count = 500
     processes = [start(CLIENT, tmp_path, count) for _ in range(3)]
     got: dict[int, list[bytes]] = {process.pid: [] for process in processes}
@@ -140,25 +173,27 @@ def test_many_clients_of_other_processes_are_all_read(pipes: Poller, tmp_path: P
     assert all(records == [b"hello", *(b"%d" % number for number in range(count))] for records in got.values())
 
 
-def test_a_pipe_put_aside_is_offered_again_and_does_not_hide_the_others(pipes: Poller, join: Callable[[], Any]) -> None:
+@either_way
+def test_a_pipe_put_aside_is_offered_again_and_does_not_hide_the_others(
+    pipes: Poller, join: Connect, news: News
+) -> None:
     full, full_engine = join()
     other, other_engine = join()
+    look_until_nothing(pipes)
     full.try_push(b"too much")
-    pipes.throttle(full_engine)
-    for _ in range(3):
-        assert pipes.wait(LONG_NS).ready == [full_engine]
+    for _ in range(4):
+        assert news(pipes).ready == [full_engine]
         pipes.throttle(full_engine)
+    assert pipes.patience_ns is not None  # an event loop looks without its descriptor
     other.try_push(b"record")
-    while other_engine not in (ready := pipes.wait(LONG_NS).ready):
+    while other_engine not in (ready := news(pipes).ready):
         assert ready == [full_engine]
         pipes.throttle(full_engine)
     assert other_engine.try_pop() == b"record"
-    assert wait_for(pipes, lambda found: found.ready) == [full_engine]
+    assert news(pipes).ready == [full_engine]
 
 
-def test_a_client_that_left_is_reported_although_its_records_were_put_aside(
-    pipes: Poller, join: Callable[[], Any]
-) -> None:
+def test_a_client_that_left_is_reported_although_its_records_were_put_aside(pipes: Poller, join: Connect) -> None:
     client, engine = join()
     client.try_push(b"never read")
     client.close()
@@ -171,7 +206,7 @@ def test_a_client_that_left_is_reported_although_its_records_were_put_aside(
 
 
 def test_a_hostile_ring_is_offered_and_its_pipe_can_be_discarded(
-    pipes: Poller, join: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+    pipes: Poller, join: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     received: list[RingPair] = []
 
@@ -192,10 +227,10 @@ def test_a_hostile_ring_is_offered_and_its_pipe_can_be_discarded(
     assert client.peer_left
 
 
-def test_a_pipe_that_somebody_closes_leaves_the_set(pipes: Poller, join: Callable[[], Any]) -> None:
+def test_a_pipe_that_somebody_closes_leaves_the_set(pipes: Poller, join: Connect) -> None:
     _, engine = join()
     thread = call_later(engine.close)
-    assert wait_for(pipes, lambda found: found.closed) == [engine]
+    assert waited(pipes).closed == [engine]
     thread.join()
     assert pipes.pipes == ()
 
@@ -223,36 +258,27 @@ def test_a_bell_whose_pipe_is_gone_disturbs_nobody(pipes: Poller, join: Callable
         os.close(bell)
 
 
-def test_closing_ends_the_wait_and_every_pipe(pipes: Poller, join: Callable[[], Any], tmp_path: Path) -> None:
+def test_closing_ends_the_wait_and_every_pipe(pipes: Poller, join: Connect, tmp_path: Path) -> None:
     client, engine = join()
     thread = call_later(pipes.close)
-    with pytest.raises(ClosedError, match="is closed"):
-        pipes.wait(LONG_NS)
+    for use in (lambda: pipes.wait(LONG_NS), pipes.look):
+        with pytest.raises(ClosedError, match="is closed"):
+            use()
     thread.join()
     assert engine.closed
     assert client.peer_left
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_forked_child_has_no_set_and_takes_nothing_away(pipes: Poller, join: Callable[[], Any]) -> None:
+def test_a_forked_child_has_no_set_and_takes_nothing_away(pipes: Poller, join: Connect) -> None:
     client, engine = join()
-    pid = os.fork()
-    if not pid:
-        try:
-            pipes.wait(0)
-        except ClosedError as error:
-            os._exit(0 if "belongs to the parent process" in str(error) else 1)
-        finally:
-            pipes.close()
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    thread = call_later(lambda: client.try_push(b"record"))
-    assert wait_for(pipes, lambda found: found.ready) == [engine]
-    thread.join()
+    assert_refused_in_a_child(lambda: pipes.wait(0), pipes.look, close=pipes.close)
+    client.try_push(b"record")
+    assert waited(pipes).ready == [engine]
 
 
 def test_it_does_not_sleep_while_a_client_that_left_is_not_reported(
-    pipes: Any, join: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+    pipes: Any, join: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, engine = join()
     client.try_push(b"last words")
@@ -279,3 +305,24 @@ def test_it_does_not_sleep_while_a_client_that_left_is_not_reported(
     pipes._skip_spin = True
     assert pipes.wait(10_000_000_000).closed == [engine]
     assert not any(naps)
+
+
+def test_no_record_is_missed_by_who_looks_only_when_the_descriptor_is_readable(pipes: Poller, join: Connect) -> None:
+    client, engine = join()
+    count = 3000
+
+    def write() -> None:
+        for number in range(count):
+            while not client.try_push(b"%d" % number):
+                client.wait_writable(8, 10**9)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    got: list[bytes] = []
+    while len(got) < count:
+        for pipe in looked(pipes).ready:
+            while (record := pipe.try_pop()) is not None:
+                got.append(record)
+    thread.join()
+    assert got == [b"%d" % number for number in range(count)]
+    assert engine.try_pop() is None

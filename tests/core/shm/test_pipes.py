@@ -1,0 +1,413 @@
+"""Pipes: two queues between two processes, each of which may go at any moment.
+
+The contract first, of every kind; then what a listener's pipe and a segment's do besides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, RemoteProtocolError, SpecError
+from lucky_transport.rpc.pipe import Pipe
+from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
+from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.liveness import LockHolder
+from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
+from lucky_transport.shm.segment import header
+from lucky_transport.shm.segment.layout import Feature
+from lucky_transport.shm.segment.segment import Segment, create
+from lucky_transport.shm.segment.segment_pipe import SegmentPipe
+from lucky_transport.shm.wait import PEER_WAKES, STRATEGIES
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from tests.core.shm.conftest import Connect, Start, assert_refused_in_a_child
+from tests.support.memory_pipe import memory_pipes
+from tests.support.waiting import call_later, until
+
+LONG_NS = 20_000_000_000
+#: Of a segment, and of a record in it that no ring of 4096 bytes holds.
+ARENA, LONG = 1 << 20, b"0123456789" * 70_000
+
+
+class Ends(NamedTuple):
+    """Of a pipe with rings of 4096 bytes. leave: ends the engine, for the client. waiting: who waits, for whom."""
+
+    client: Any
+    engine: Any
+    leave: Callable[[], object]
+    waiting: tuple[tuple[Pipe, Pipe], ...]
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Iterator[Segment]:
+    spec = BatchSpec("toy", 2, ArraySpec("float32", (3,)), ArraySpec("float32", (2,)))
+    made = create("demo", spec, ring_bytes=4096, arena_bytes=ARENA, directory=tmp_path)
+    yield made
+    made.unlink()
+
+
+@pytest.fixture
+def holder(segment: Segment) -> Iterator[tuple[lockfile.Lock, LockHolder]]:
+    """A lock, and the process that the client takes for its engine as long as it holds it."""
+    lock = lockfile.acquire(segment.lock_path, lockfile.CLIENT)
+    assert lock is not None
+    process = LockHolder(segment.lock_path, lock.own, 7, 0)
+    yield lock, process
+    process.close()
+    lock.release()
+
+
+@pytest.fixture
+def in_segment(segment: Segment, holder: tuple[lockfile.Lock, LockHolder]) -> Iterator[Ends]:
+    """The ends of a segment's pipe."""
+    engine = SegmentPipe.engine_end(segment, strategy=1)
+    client = SegmentPipe.client_end(segment, holder[1], strategy=1, peer_bits=PEER_WAKES)
+    yield Ends(client, engine, holder[0].release, ((client, engine),))
+    client.close()
+    engine.close()
+
+
+KINDS = (*STRATEGIES, "segment", "memory")
+
+
+@pytest.fixture
+def ends(request: pytest.FixtureRequest) -> Ends:
+    """The ends of a pipe of a kind: a listener's by its strategy."""
+    if request.param == "segment":
+        return request.getfixturevalue("in_segment")
+    if request.param == "memory":
+        client, engine = memory_pipes(4096)
+        return Ends(client, engine, engine.die, ((client, engine), (engine, client)))
+    client, engine = request.getfixturevalue("connect")(strategy=STRATEGIES[request.param])
+    return Ends(client, engine, engine.close, ((client, engine), (engine, client)))
+
+
+def fill(pipe: Pipe) -> None:
+    while pipe.try_push(bytes(1020)):
+        pass
+
+
+# --- the contract ---
+
+
+@pytest.mark.parametrize("ends", KINDS, indirect=True)
+def test_a_wait_ends_with_the_record_or_at_its_timeout(ends: Ends) -> None:
+    for here, there in ends.waiting:
+        pipe: Any = here
+        assert not pipe.wait(0)
+        assert not pipe.wait(2_000_000)
+        thread = call_later(there.try_push, b"record")
+        assert pipe.wait(LONG_NS)
+        thread.join()
+        assert pipe.wait(0)
+        assert pipe.try_pop() == b"record"
+        assert pipe.try_pop() is None
+
+
+@pytest.mark.parametrize("ends", KINDS, indirect=True)
+def test_a_wait_is_interrupted_while_it_lasts_and_before(ends: Ends) -> None:
+    for here, _ in ends.waiting:
+        thread = call_later(here.interrupt)
+        assert not here.wait(LONG_NS)
+        thread.join()
+        here.interrupt()
+        assert not here.wait(LONG_NS)
+        assert not here.wait(1_000_000)
+
+
+@pytest.mark.parametrize("ends", KINDS, indirect=True)
+def test_room_comes_when_the_peer_reads(ends: Ends) -> None:
+    for here, there in ((ends.client, ends.engine), (ends.engine, ends.client)):
+        assert here.wait_writable(1000, 0)
+        fill(here)
+        assert not here.wait_writable(1000, 1_000_000)
+        thread = call_later(there.try_pop)
+        assert here.wait_writable(1000, LONG_NS)
+        thread.join()
+        assert here.try_push(bytes(1000))
+
+
+@pytest.mark.parametrize("ends", KINDS, indirect=True)
+def test_the_end_of_the_peer_ends_every_wait_after_its_last_record(ends: Ends) -> None:
+    client = ends.client
+    fill(client)
+    ends.engine.try_push(b"last")
+    ends.leave()
+    assert client.wait(LONG_NS)
+    assert client.try_pop() == b"last"
+    with pytest.raises(PeerDied):
+        client.wait(LONG_NS)
+    with pytest.raises(PeerDied):
+        client.wait_writable(1000, LONG_NS)
+
+
+@pytest.mark.parametrize("ends", KINDS, indirect=True)
+def test_closing_ends_what_other_threads_wait_for_and_all_use(ends: Ends) -> None:
+    client = ends.client
+    fill(client)
+    errors: list[str] = []
+
+    def refused(use: Callable[[], object]) -> None:
+        with pytest.raises(ClosedError, match="is closed; connect again") as caught:
+            use()
+        errors.append(str(caught.value))
+
+    uses: list[Callable[[], object]] = [lambda: client.wait(LONG_NS), lambda: client.wait_writable(1000, LONG_NS)]
+    threads = [threading.Thread(target=refused, args=(use,)) for use in uses]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.03)
+    for _ in range(2):
+        client.close()
+    for thread in threads:
+        thread.join(10)
+    assert len(errors) == 2
+    client.interrupt()
+    for use in (*uses, lambda: client.try_push(b"record"), client.try_pop):
+        refused(use)
+
+
+@pytest.mark.parametrize("ends", ["adaptive", "segment"], indirect=True)
+def test_a_forked_child_has_no_pipe_and_takes_nothing_away(ends: Ends) -> None:
+    client, engine, *_ = ends
+    assert_refused_in_a_child(lambda: client.try_push(b"from the child"), lambda: client.wait(0), close=client.close)
+    assert client.try_push(b"from the parent")
+    assert engine.try_pop() == b"from the parent"
+
+
+# --- of a listener ---
+
+#: Connects, pushes a record, then does as it is told.
+CLIENT = """
+import sys
+from pathlib import Path
+from lucky_transport.deadline import Deadline
+from lucky_transport.shm.listener.connecting import connect_pipe
+pipe = connect_pipe("demo", Deadline(20), directories=[Path(sys.argv[1])])
+pipe.try_push(b"hello")
+print("connected", flush=True)
+for line in sys.stdin:
+    while pipe.wait(10**10):
+        record = pipe.try_pop()
+        while not pipe.try_push(record):
+            pipe.wait_writable(len(record), 10**10)
+        if record == b"last":
+            break
+"""
+
+
+def other_process(listener: Listener, start: Start) -> tuple[Any, MemfdPipe]:
+    """Start a client process; return it and the engine's end of its pipe."""
+    process = start(CLIENT, listener.path.parent)
+    pipes: list[MemfdPipe] = []
+    until = time.monotonic() + 20
+    while not pipes and time.monotonic() < until:
+        select.select([listener], [], [], 1)
+        pipes = listener.advance()
+    assert process.stdout.readline() == "connected\n"
+    assert pipes[0].wait(LONG_NS)
+    assert pipes[0].try_pop() == b"hello"
+    return process, pipes[0]
+
+
+def test_a_record_that_no_arena_holds_is_refused_with_the_sizes(connect: Connect) -> None:
+    client, engine = connect()
+    assert client.largest_record == engine.largest_record == DEFAULT_ARENA_BYTES
+    with pytest.raises(SpecError, match="expected 1 to 67174400 in a ring of 4096 with an arena of 67174400"):
+        client.wait_writable(DEFAULT_ARENA_BYTES + 1, LONG_NS)
+
+
+def test_a_peer_that_closed_is_told_from_a_dead_one_also_to_a_loop(connect: Connect) -> None:
+    client, engine = connect()
+    engine.close()
+    for use in (lambda: client.wait(LONG_NS), client.arm):
+        with pytest.raises(PeerDied, match="closed the connection; connect again"):
+            use()
+    client.close()
+    for use in (client.arm, client.fileno):
+        with pytest.raises(ClosedError, match="is closed; connect again"):
+            use()
+
+
+def test_a_killed_client_ends_the_engines_waits(listener: Listener, start: Start) -> None:
+    process, engine = other_process(listener, start)
+    thread = call_later(process.kill)
+    with pytest.raises(PeerDied, match=rf"shm client of pid {process.pid} (ended|closed the connection)"):
+        engine.wait(LONG_NS)
+    thread.join()
+    process.wait()
+    fill(engine)
+    with pytest.raises(PeerDied, match=rf"shm client of pid {process.pid} ended"):
+        engine.wait_writable(1000, LONG_NS)
+    engine.close()
+
+
+@pytest.mark.exhaustive
+def test_what_a_process_wrote_before_it_was_killed_is_read(listener: Listener, start: Start) -> None:
+    process, engine = other_process(listener, start)
+    engine.try_push(b"echo me")
+    process.stdin.write("echo\n")
+    until(engine.reader.ready)
+    process.kill()
+    process.wait()
+    assert engine.wait(LONG_NS)
+    assert engine.try_pop() == b"echo me"
+    with pytest.raises(PeerDied):
+        engine.wait(LONG_NS)
+    engine.close()
+
+
+@pytest.mark.exhaustive
+def test_two_processes_exchange_records_of_every_size(listener: Listener, start: Start) -> None:
+    process, engine = other_process(listener, start)
+    process.stdin.write("echo\n")
+    records = [bytes([length % 256]) * length for length in range(1, 1021)] + [b"last"]
+    got: list[bytes] = []
+
+    def read() -> None:
+        while len(got) < len(records) and engine.wait(LONG_NS):
+            while (record := engine.try_pop()) is not None:
+                got.append(record)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for record in records:
+        while not engine.try_push(record):
+            assert engine.wait_writable(len(record), LONG_NS)
+    thread.join(30)
+    assert got == records
+    engine.close()
+
+
+def test_an_event_loop_can_watch_the_descriptor(connect: Connect) -> None:
+    client, engine = connect()
+
+    async def read() -> list[bytes]:
+        loop, woken, got = asyncio.get_running_loop(), asyncio.Event(), list[bytes]()
+        loop.add_reader(client.fileno(), woken.set)
+        try:
+            while True:
+                while (record := client.try_pop()) is not None:
+                    got.append(record)
+                woken.clear()
+                if not client.arm():
+                    await asyncio.wait_for(woken.wait(), 20)
+        except PeerDied:
+            return got
+        finally:
+            loop.remove_reader(client.fileno())
+
+    def write() -> None:
+        for number in range(50):
+            assert engine.try_push(b"%d" % number)
+            if number % 10 == 0:
+                time.sleep(0.005)
+        engine.close()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert asyncio.run(read()) == [b"%d" % number for number in range(50)]
+    thread.join()
+
+
+def _descriptors() -> set[str]:
+    """What this process has open, pipes and sockets by their numbers, which a forked child has too."""
+    found: set[str] = set()
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # closed meanwhile: it was the listing's own
+            found.add(os.readlink(f"/proc/self/fd/{number}"))
+    return found
+
+
+def test_a_forked_child_holds_no_descriptor_of_a_pipe(connect: Connect) -> None:
+    before = _descriptors()
+    client, _ = connect()
+    client.fileno()
+    if not (pid := os.fork()):
+        gc.collect()
+        left = [name for name in _descriptors() - before if any(kind in name for kind in ("rings", "socket:", "pidfd"))]
+        os._exit(len(left))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert not client.peer_left
+
+
+# --- of a segment ---
+
+
+def test_long_records_lie_beside_the_rings_where_both_sides_know_arenas(in_segment: Ends) -> None:
+    client, engine, *_ = in_segment
+    assert client.try_push(LONG)
+    engine.know_client(Feature.WAKE | Feature.ARENAS)
+    assert engine.try_pop() == LONG
+    assert engine.largest_record == client.largest_record == ARENA
+    for number in range(5):
+        assert engine.try_push(LONG[number:])
+        assert client.try_pop() == LONG[number:]
+
+
+def test_a_peer_of_before_gets_no_reference(
+    in_segment: Ends, tmp_path: Path, segment: Segment, holder: tuple[lockfile.Lock, LockHolder]
+) -> None:
+    in_segment.engine.know_client(Feature.WAKE | Feature.SLOTS)
+    assert in_segment.engine.largest_record == 1020
+    made = create("before", segment.spec, ring_bytes=4096, arena_bytes=0, directory=tmp_path)
+    assert made.path.stat().st_size == made.layout.total_size
+    client = SegmentPipe.client_end(made, holder[1], strategy=1, peer_bits=PEER_WAKES)
+    assert client.largest_record == 1020
+    client.close()
+    made.unlink()
+
+
+def test_the_memory_of_a_clients_long_messages_goes_with_it(segment: Segment, in_segment: Ends) -> None:
+    before, pipes = segment.path.stat().st_blocks, in_segment[:2]
+    in_segment.engine.know_client(Feature.ARENAS)
+    for pipe in pipes:
+        assert pipe.try_push(LONG)
+    assert segment.path.stat().st_blocks * 512 >= 2 * len(LONG)
+    for pipe in pipes:
+        pipe.close()
+    SegmentPipe.engine_end(segment, strategy=1).close()
+    assert segment.path.stat().st_blocks <= before
+
+
+def test_a_request_wakes_an_engine_that_is_parked_in_its_channel(segment: Segment, in_segment: Ends) -> None:
+    header.put(segment.mapping, "park_engine", 1)
+    in_segment.client.try_push(b"request")
+    assert header.get(segment.mapping, "park_engine") == 0
+    with pytest.raises(LocalProtocolError, match="waits in its channel"):
+        in_segment.engine.wait(0)
+    assert in_segment.client.fileno() == -1
+    with pytest.raises(LocalProtocolError, match="no descriptor"):
+        in_segment.client.arm()
+
+
+def test_an_engine_that_ended_is_named_with_the_remedy(in_segment: Ends) -> None:
+    in_segment.leave()
+    with pytest.raises(PeerDied, match=r"the process of the engine \(pid 7\) ended; start the engine and connect"):
+        in_segment.client.wait(LONG_NS)
+
+
+def test_a_new_engines_end_starts_with_empty_rings(segment: Segment, holder: tuple[lockfile.Lock, LockHolder]) -> None:
+    for place in ("ring_c2s", "ring_s2c"):
+        offset = segment.layout[place].offset
+        segment.mapping[offset : offset + 256] = b"\xff" * 256  # what a hostile client may leave
+    with pytest.raises(RemoteProtocolError, match="ring positions"):
+        SegmentPipe.client_end(segment, holder[1], strategy=1, peer_bits=PEER_WAKES)
+    engine = SegmentPipe.engine_end(segment, strategy=1)
+    client = SegmentPipe.client_end(segment, holder[1], strategy=1, peer_bits=PEER_WAKES)
+    assert engine.reader.position == 0
+    assert client.try_push(b"first")
+    assert engine.try_pop() == b"first"
+    client.close()
+    engine.close()
