@@ -1,17 +1,27 @@
-"""The layout table: offsets add up, nothing overlaps, the seed's fields keep their order."""
+"""The layout table adds up, the header's words are ordered accesses, and the files are what schema/README.md says."""
 
 from __future__ import annotations
 
 import itertools
+import os
+import re
 import struct
+import subprocess
+import sys
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lucky_transport import native
 from lucky_transport.errors import SpecError
-from lucky_transport.shm.segment import layout
+from lucky_transport.shm.segment import header, layout
 from lucky_transport.shm.segment.layout import EXTENSION_FIELDS, FIELDS, HEADER_BYTES, SEED_FIELDS, FieldPlace, plan
+from lucky_transport.shm.slot_files.image_file import ImageFile
+from lucky_transport.shm.slot_files.latest_value import LatestValueFile
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 SEED_ORDER = [
@@ -101,3 +111,127 @@ def test_a_ring_that_is_no_power_of_two_is_refused_with_its_size(ring_bytes: int
     spec = BatchSpec("any", 1, ArraySpec("float32", (1,)), ArraySpec("float32", (1,)))
     with pytest.raises(SpecError, match=str(ring_bytes)):
         plan(spec, ring_bytes=ring_bytes)
+
+
+WORDS = [name for name, place in FIELDS.items() if place.code in ("I", "Q")]
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> mmap:
+    path = tmp_path / "memory"
+    path.write_bytes(bytes(HEADER_BYTES))
+    with path.open("r+b") as file:
+        return mmap(file.fileno(), HEADER_BYTES)
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_word_is_loaded_and_stored_by_the_ordered_accesses_of_its_size(
+    name: str, memory: mmap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, int]] = []
+
+    def noting(access: str) -> Any:
+        real = getattr(native, access)
+
+        def note(mapping: mmap, offset: int, *value: int) -> Any:
+            seen.append((access, offset))
+            return real(mapping, offset, *value)
+
+        return note
+
+    for access in ("load32", "load64", "store32", "store64"):
+        monkeypatch.setattr(native, access, noting(access))
+    place = FIELDS[name]
+    bits = 32 if place.code == "I" else 64
+    largest = 2**bits - 1
+    header.put(memory, name, largest)
+    assert header.get(memory, name) == largest
+    assert seen == [(f"store{bits}", place.offset), (f"load{bits}", place.offset)]
+
+
+def test_words_are_loaded_as_they_were_stored_and_refused_outside(memory: mmap) -> None:
+    native.store64(memory, 8, 2**64 - 2)
+    assert native.load64(memory, 8) == 2**64 - 2
+    assert (native.load32(memory, 8), native.load32(memory, 12)) == (2**32 - 2, 2**32 - 1)
+    for offset in (4, HEADER_BYTES - 4, HEADER_BYTES, 2**63):
+        with pytest.raises(ValueError, match="does not lie in"):
+            native.load64(memory, offset)
+        with pytest.raises(ValueError, match="does not lie in"):
+            native.store64(memory, offset, 1)
+
+
+def test_a_mapping_that_may_only_be_read_can_be_read(tmp_path: Path, memory: mmap) -> None:
+    memory[:] = bytes(range(256)) * (HEADER_BYTES // 256)
+    with (tmp_path / "memory").open("rb") as file:
+        shown = mmap(file.fileno(), 0, access=ACCESS_READ)
+    for name in FIELDS:
+        assert header.get(shown, name) == header.get(memory, name)
+
+
+_STORE_ALTERNATELY = """
+import mmap, os, sys
+file = open(sys.argv[1], "r+b")
+words = memoryview(mmap.mmap(file.fileno(), 0)).cast("Q")
+print("storing", flush=True)
+while os.getppid() == int(sys.argv[3]):
+    for _ in range(1000):
+        words[int(sys.argv[2]) // 8] = 0
+        words[int(sys.argv[2]) // 8] = 2**64 - 1
+"""
+
+
+def test_no_half_of_a_word_is_ever_seen(tmp_path: Path, memory: mmap) -> None:
+    command = [sys.executable, "-c", _STORE_ALTERNATELY, str(tmp_path / "memory")]
+    command += [str(FIELDS["frame_seq"].offset), str(os.getpid())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as peer:
+        assert peer.stdout is not None
+        assert peer.stdout.readline() == b"storing\n"
+        try:
+            seen = {header.get(memory, "frame_seq") for _ in range(200_000)}
+        finally:
+            peer.kill()
+    assert seen <= {0, 2**64 - 1}
+
+
+README = Path(__file__).parents[3] / "schema" / "README.md"
+
+
+def _table(section: str) -> dict[str, str]:
+    """Return the rows of the table of a section: first cell -> second."""
+    text = README.read_text(encoding="utf-8").partition(f"## {section}\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| (\d.*?) \| (.*) \|$", text, re.MULTILINE))
+
+
+def _place(table: dict[str, str], what: str, slot: int = 0) -> int:
+    """Return the byte of the row that describes `what`; cells are `N` or `N + 128 i`."""
+    (cell,) = (cell for cell, text in table.items() if text.startswith(what))
+    first, _, each = cell.removesuffix(" i").partition(" + ")
+    return int(first) + slot * int(each or 0)
+
+
+def _head(table: dict[str, str]) -> tuple[int, int]:
+    found = re.match(r"u32 magic `(0x[0-9A-F]+)` .*?, u32 version (\d+)", table["0"])
+    assert found is not None
+    return int(found[1], 16), int(found[2])
+
+
+def test_an_image_file_is_as_documented(tmp_path: Path) -> None:
+    file = ImageFile.create(tmp_path / "one", 1, 3, 10)
+    file.words[1].take(8)
+    file.words[1].hand_over(8)
+    raw, table = file.path.read_bytes(), _table("Images")
+    assert struct.unpack_from("<II", raw) == _head(table)
+    assert struct.unpack_from("<I", raw, _place(table, "u32 number of slot", 1)) == (8,)
+    assert struct.unpack_from("<I", raw, _place(table, "u32 owner of slot", 1)) == (8,)
+    assert struct.unpack_from("<I", raw, _place(table, "u32 owner of slot", 0)) == (0,)
+
+
+def test_a_latest_value_file_is_as_documented(tmp_path: Path) -> None:
+    file = LatestValueFile.create(tmp_path / "one.looks.1", 10)
+    file.put(b"look")
+    raw, table = file.path.read_bytes(), _table("Sessions")
+    assert struct.unpack_from("<II", raw) == _head(table)
+    (newest,) = struct.unpack_from("<I", raw, _place(table, "u32 newest"))
+    assert newest >> 2 == 1
+    slot_bytes = struct.unpack_from("<Q", raw, 16)[0]
+    assert raw[4096 + (newest & 3) * slot_bytes :][:12] == b"\x04\0\0\0\0\0\0\0look"

@@ -325,38 +325,6 @@ def test_a_really_small_file_system_gives_the_same_error(tmp_path: Path) -> None
         subprocess.run(["umount", str(small)], check=True)
 
 
-@pytest.mark.exhaustive
-def test_a_lock_is_seen_by_other_processes_and_ends_with_its_holder(tmp_path: Path) -> None:
-    path = str(tmp_path / "x.lock")
-    lock = lockfile.acquire(path, lockfile.ENGINE)
-    assert lock
-    assert not lockfile.acquire(path, lockfile.ENGINE)  # not even this process takes it twice
-    held = f"bool(l.acquire({path!r}, 0)), l.holder({path!r}, 0)"
-    code = f"from lucky_transport.shm.files import lockfile as l; print({held})"
-    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert seen.stdout.split() == ["False", str(os.getpid())]
-    code = f"from lucky_transport.shm.files import lockfile as l; print(l.acquire({path!r}, 1)); import os; os._exit(0)"
-    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert lockfile.holder(path, lockfile.CLIENT) is None
-    lock.release(unlink=True)
-    assert not os.path.exists(path)
-
-
-@pytest.mark.exhaustive
-def test_a_forked_child_does_not_release_its_parents_lock(tmp_path: Path) -> None:
-    path = str(tmp_path / "x.lock")
-    lock = lockfile.acquire(path, lockfile.ENGINE)
-    assert lock
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0 if lockfile.holder(path, lockfile.ENGINE) == os.getppid() else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    code = f"from lucky_transport.shm.files import lockfile as l; print(l.holder({path!r}, 0))"
-    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert seen.stdout.strip() == str(os.getpid())
-    lock.release(unlink=True)
-
-
 # views
 
 
