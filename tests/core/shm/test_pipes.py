@@ -35,7 +35,8 @@ from tests.core.shm.conftest import Connect, Start, assert_refused_in_a_child
 from tests.support.memory_pipe import memory_pipes
 from tests.support.waiting import call_later, until
 
-LONG_NS = 20_000_000_000
+#: So long that a wait which ends at it, and not before, fails the test.
+LONG_NS = 10**13
 #: Of a segment, and of a record in it that no ring of 4096 bytes holds.
 ARENA, LONG = 1 << 20, b"0123456789" * 70_000
 
@@ -69,27 +70,40 @@ def holder(segment: Segment) -> Iterator[tuple[lockfile.Lock, LockHolder]]:
 
 
 @pytest.fixture
-def in_segment(segment: Segment, holder: tuple[lockfile.Lock, LockHolder]) -> Iterator[Ends]:
-    """The ends of a segment's pipe."""
-    engine = SegmentPipe.engine_end(segment, strategy=1)
-    client = SegmentPipe.client_end(segment, holder[1], strategy=1, peer_bits=PEER_WAKES)
-    yield Ends(client, engine, holder[0].release, ((client, engine),))
-    client.close()
-    engine.close()
+def open_ends(segment: Segment, holder: tuple[lockfile.Lock, LockHolder]) -> Iterator[Callable[[int], Ends]]:
+    """Opens the ends of a segment's pipe, by its strategy."""
+    opened: list[SegmentPipe] = []
 
+    def open_both(strategy: int) -> Ends:
+        engine = SegmentPipe.engine_end(segment, strategy=strategy)
+        client = SegmentPipe.client_end(segment, holder[1], strategy=strategy, peer_bits=PEER_WAKES)
+        opened.extend((client, engine))
+        return Ends(client, engine, holder[0].release, ((client, engine),))
 
-KINDS = (*STRATEGIES, "segment", "memory")
+    yield open_both
+    for pipe in opened:
+        pipe.close()
 
 
 @pytest.fixture
+def in_segment(open_ends: Callable[[int], Ends]) -> Ends:
+    return open_ends(STRATEGIES["adaptive"])
+
+
+KINDS = (*((where, wait) for where in ("connect", "open_ends") for wait in STRATEGIES), ("memory", ""))
+
+
+@pytest.fixture(params=KINDS, ids="-".join)
 def ends(request: pytest.FixtureRequest) -> Ends:
-    """The ends of a pipe of a kind: a listener's by its strategy."""
-    if request.param == "segment":
-        return request.getfixturevalue("in_segment")
-    if request.param == "memory":
+    """The ends of a pipe of each kind: a listener's, a segment's, and what stands in for them in tests of calls."""
+    where, wait = request.param
+    if where == "memory":
         client, engine = memory_pipes(4096)
         return Ends(client, engine, engine.die, ((client, engine), (engine, client)))
-    client, engine = request.getfixturevalue("connect")(strategy=STRATEGIES[request.param])
+    opened = request.getfixturevalue(where)
+    if where == "open_ends":
+        return opened(STRATEGIES[wait])
+    client, engine = opened(strategy=STRATEGIES[wait])
     return Ends(client, engine, engine.close, ((client, engine), (engine, client)))
 
 
@@ -101,7 +115,6 @@ def fill(pipe: Pipe) -> None:
 # --- the contract ---
 
 
-@pytest.mark.parametrize("ends", KINDS, indirect=True)
 def test_a_wait_ends_with_the_record_or_at_its_timeout(ends: Ends) -> None:
     for here, there in ends.waiting:
         pipe: Any = here
@@ -115,7 +128,6 @@ def test_a_wait_ends_with_the_record_or_at_its_timeout(ends: Ends) -> None:
         assert pipe.try_pop() is None
 
 
-@pytest.mark.parametrize("ends", KINDS, indirect=True)
 def test_a_wait_is_interrupted_while_it_lasts_and_before(ends: Ends) -> None:
     for here, _ in ends.waiting:
         thread = call_later(here.interrupt)
@@ -126,7 +138,6 @@ def test_a_wait_is_interrupted_while_it_lasts_and_before(ends: Ends) -> None:
         assert not here.wait(1_000_000)
 
 
-@pytest.mark.parametrize("ends", KINDS, indirect=True)
 def test_room_comes_when_the_peer_reads(ends: Ends) -> None:
     for here, there in ((ends.client, ends.engine), (ends.engine, ends.client)):
         assert here.wait_writable(1000, 0)
@@ -138,7 +149,6 @@ def test_room_comes_when_the_peer_reads(ends: Ends) -> None:
         assert here.try_push(bytes(1000))
 
 
-@pytest.mark.parametrize("ends", KINDS, indirect=True)
 def test_the_end_of_the_peer_ends_every_wait_after_its_last_record(ends: Ends) -> None:
     client = ends.client
     fill(client)
@@ -152,7 +162,6 @@ def test_the_end_of_the_peer_ends_every_wait_after_its_last_record(ends: Ends) -
         client.wait_writable(1000, LONG_NS)
 
 
-@pytest.mark.parametrize("ends", KINDS, indirect=True)
 def test_closing_ends_what_other_threads_wait_for_and_all_use(ends: Ends) -> None:
     client = ends.client
     fill(client)
@@ -178,7 +187,7 @@ def test_closing_ends_what_other_threads_wait_for_and_all_use(ends: Ends) -> Non
         refused(use)
 
 
-@pytest.mark.parametrize("ends", ["adaptive", "segment"], indirect=True)
+@pytest.mark.parametrize("ends", KINDS[::3][:2], ids="-".join, indirect=True)
 def test_a_forked_child_has_no_pipe_and_takes_nothing_away(ends: Ends) -> None:
     client, engine, *_ = ends
     assert_refused_in_a_child(lambda: client.try_push(b"from the child"), lambda: client.wait(0), close=client.close)

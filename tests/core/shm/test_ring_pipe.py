@@ -1,4 +1,4 @@
-"""Waiting at the ends of a ring."""
+"""Waiting at the ends of a ring, and one whose memory comes as it is written to."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from mmap import mmap
 
 import pytest
 
-from lucky_transport import native
-from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
+from lucky_transport.errors import ClosedError, NoSpace, RemoteProtocolError, SpecError
 from lucky_transport.native import RingReader, RingWriter
-from lucky_transport.shm.ring import WRITER_PARK, ring_bytes
+from lucky_transport.shm.arena import can_be_refused
+from lucky_transport.shm.eventfd import EventFd
+from lucky_transport.shm.files.mapping import Mapping, map_file
+from lucky_transport.shm.listener.handshake import FIRST_BYTES, make_pair, total_bytes
+from lucky_transport.shm.ring import LENGTH_BYTES, STEP, WRITER_PARK, largest_record, ring_bytes, stride_of
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from lucky_transport.shm.segment.channel import Result
 from lucky_transport.shm.wait import spin
@@ -49,47 +52,6 @@ def fill(writer: RingWriter, length: int = 500) -> int:
     while writer.try_push(bytes(length)):
         count += 1
     return count
-
-
-def test_a_wait_ends_with_the_record(writer: RingWriter, reader: RingReader) -> None:
-    thread = call_later(writer.try_push, b"record")
-    assert reader.wait(LONG_NS) == 1
-    thread.join()
-    assert reader.try_pop() == b"record"
-
-
-def test_a_wait_for_what_is_there_ends_at_once(writer: RingWriter, reader: RingReader) -> None:
-    writer.try_push(b"record")
-    assert reader.ready()
-    assert reader.wait(0) == 1
-
-
-def test_a_wait_ends_at_its_timeout(writer: RingWriter, reader: RingReader) -> None:
-    assert not reader.ready()
-    assert reader.wait(0) == Result.TIMED_OUT
-    assert reader.wait(3_000_000) == Result.TIMED_OUT
-
-
-def test_a_wait_can_be_interrupted_while_it_lasts_and_before(writer: RingWriter, reader: RingReader) -> None:
-    thread = call_later(reader.interrupt)
-    assert reader.wait(LONG_NS) == 0
-    thread.join()
-    reader.interrupt()
-    assert reader.wait(LONG_NS) == 0
-    assert reader.wait(1_000_000) == Result.TIMED_OUT
-
-
-def test_room_comes_when_the_reader_reads(writer: RingWriter, reader: RingReader) -> None:
-    fill(writer)
-    assert writer.wait_writable(500, 1_000_000) == Result.TIMED_OUT
-    thread = call_later(reader.try_pop)
-    assert writer.wait_writable(500, LONG_NS) == 1
-    thread.join()
-    assert writer.try_push(bytes(500))
-
-
-def test_a_wait_writable_that_is_there_ends_at_once(writer: RingWriter) -> None:
-    assert writer.wait_writable(1000, 0) == 1
 
 
 def test_a_wait_writable_counts_what_has_to_be_skipped(writer: RingWriter, reader: RingReader) -> None:
@@ -146,45 +108,24 @@ def test_no_park_word_stays_set_after_a_wait(writer: RingWriter, reader: RingRea
     assert memory[PARK : PARK + 4] == memory[room : room + 4] == bytes(4)
 
 
-def test_an_armed_reader_has_its_bell_rung_once(memory: mmap) -> None:
-    bell = os.eventfd(0, os.EFD_NONBLOCK)
-    try:
-        writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell)
-        reader = open_reader(memory, RING, SIZE, park=PARK, eventfd=bell)
-        assert not reader.arm()
-        assert writer.try_push(b"first")
-        assert os.eventfd_read(bell) == 1
+def test_an_armed_reader_has_its_bell_rung_once_and_a_full_one_blocks_no_writer(memory: mmap) -> None:
+    with EventFd() as bell:
+        writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell.fd)
+        reader = open_reader(memory, RING, SIZE, park=PARK, eventfd=bell.fd)
+        assert writer.try_push(b"unarmed")
+        with pytest.raises(BlockingIOError):
+            os.eventfd_read(bell.fd)
         assert reader.arm()  # there is something to pop: no bell is needed
-        assert reader.try_pop() == b"first"
+        assert reader.try_pop() == b"unarmed"
+        for count in (0, 2**64 - 2):
+            assert not reader.arm()
+            os.eventfd_write(bell.fd, count)
+            assert writer.try_push(b"armed")
+            assert os.eventfd_read(bell.fd) == (count or 1)
+            assert reader.try_pop() == b"armed"
         assert not reader.arm()
         reader.disarm()
         assert memory[PARK] == 0
-    finally:
-        os.close(bell)
-
-
-def test_an_unarmed_reader_costs_the_writer_no_bell(memory: mmap) -> None:
-    bell = os.eventfd(0, os.EFD_NONBLOCK)
-    try:
-        writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell)
-        writer.try_push(b"record")
-        with pytest.raises(BlockingIOError):
-            os.eventfd_read(bell)
-    finally:
-        os.close(bell)
-
-
-def test_a_bell_that_is_full_never_blocks_the_writer(memory: mmap) -> None:
-    bell = os.eventfd(0, os.EFD_NONBLOCK)
-    try:
-        os.eventfd_write(bell, 2**64 - 2)
-        writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell)
-        reader = open_reader(memory, RING, SIZE, park=PARK, eventfd=bell)
-        assert not reader.arm()
-        assert writer.try_push(b"record")
-        assert reader.try_pop() == b"record"
-    finally:
-        os.close(bell)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 70])
@@ -203,27 +144,6 @@ def test_spinning_takes_readers_only() -> None:
     for wrong in ((1,), (None,)):
         with pytest.raises(TypeError):
             spin(wrong, 1, 0)  # pyright: ignore[reportArgumentType]
-
-
-def test_an_end_that_was_never_initialised_does_nothing() -> None:
-    writer, reader = native.RingWriter.__new__(native.RingWriter), native.RingReader.__new__(native.RingReader)
-    uses: list[Callable[[], object]] = [
-        lambda: writer.try_push(b"record"),
-        lambda: writer.wait_writable(1, 0),
-        lambda: writer.free,
-        reader.try_pop,
-        reader.ready,
-        reader.arm,
-        lambda: reader.wait(0),
-        lambda: reader.pending,
-        lambda: native.spin((reader,), 1, 0),
-        writer.stop,
-        reader.interrupt,
-        reader.disarm,
-    ]
-    for use in uses:
-        with pytest.raises(TypeError):
-            use()
 
 
 def test_a_signal_gets_through_to_a_waiting_main_thread(memory: mmap) -> None:
@@ -283,3 +203,67 @@ def test_an_end_that_was_shut_refuses_every_record_and_touches_nothing(writer: R
                 use()
     assert (writer.position, reader.position) == (written, read)
     assert reader.ready()
+
+
+GROWING = 4 * STEP
+
+
+def memory_of(fd: int) -> int:
+    return os.fstat(fd).st_blocks * 512
+
+
+@pytest.fixture
+def fd() -> Iterator[int]:
+    """A file in memory of which one page has memory."""
+    fd = os.memfd_create("ring")
+    os.posix_fallocate(fd, 0, 4096)
+    yield fd
+    os.close(fd)
+
+
+def test_a_new_pair_has_memory_for_its_first_records_alone() -> None:
+    pair, fd = make_pair(512 * 1024)
+    try:
+        assert 2 * FIRST_BYTES <= memory_of(fd) < total_bytes(512 * 1024) / 8
+        pair.mapping.close()
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("length", [1, 100, 4096, largest_record(GROWING)])
+def test_records_come_whole_and_in_order_while_the_memory_grows(fd: int, length: int) -> None:
+    os.ftruncate(fd, ring_bytes(GROWING))
+    mapping = map_file(fd, ring_bytes(GROWING), "the ring")
+    writer, reader = open_writer(mapping, 0, GROWING, backed=3000), open_reader(mapping, 0, GROWING)
+    written, most = 0, 0
+    while written < 3 * GROWING:
+        record = bytes([written % 251]) * length
+        assert writer.try_push(record)
+        written += length + LENGTH_BYTES
+        assert most <= memory_of(fd) <= 4096 + ring_bytes(min(GROWING, written + STEP + 8 * written // length))
+        most = memory_of(fd)
+        assert reader.try_pop() == record
+    assert most >= GROWING
+
+
+def beyond_its_file(fd: int) -> Mapping:
+    """Return memory of a ring whose file ends within it: no page behind that can be had."""
+    os.ftruncate(fd, ring_bytes(GROWING))
+    mapping = map_file(fd, ring_bytes(GROWING), "the ring")
+    os.ftruncate(fd, 2 * STEP)
+    return mapping
+
+
+@pytest.mark.skipif(not can_be_refused(), reason="Linux before 5.14 gives memory at the first touch alone")
+def test_a_record_that_finds_no_memory_is_refused_and_those_before_it_are_read(fd: int) -> None:
+    mapping = beyond_its_file(fd)
+    writer, reader = open_writer(mapping, 0, GROWING, backed=3000), open_reader(mapping, 0, GROWING)
+    record = bytes(1000)
+    pushed = STEP // stride_of(len(record))  # the next step would end behind the file
+    assert all(writer.try_push(record) for _ in range(pushed))
+    with pytest.raises(NoSpace, match=f"no memory for {STEP} more bytes of a ring of {GROWING}; close other clients"):
+        writer.try_push(record)
+    assert [reader.try_pop() for _ in range(pushed + 1)] == [record] * pushed + [None]
+    os.ftruncate(fd, ring_bytes(GROWING))
+    assert writer.try_push(record)
+    assert reader.try_pop() == record
