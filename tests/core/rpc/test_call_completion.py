@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Cancelled, ClosedError, LocalProtocolError, PeerTimeout, StatusError
+from lucky_transport.errors import Cancelled, ClosedError, PeerTimeout, StatusError
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.lifecycle import Shape
 from tests.support.call_pair import CallPair
@@ -97,13 +97,6 @@ def test_waiting_for_the_end_stops_at_its_own_deadline(pair: CallPair) -> None:
         assert not call.is_ended()
 
 
-def test_nothing_can_be_sent_after_the_half_close_without_waiting_either(pair: CallPair) -> None:
-    call = pair.client.open("/t/total", shape=Shape.CLIENT_STREAM)
-    call.half_close()
-    with pytest.raises(LocalProtocolError, match="cannot send an item"):
-        call.try_send(b"1")
-
-
 # --- the engine, without waiting ---
 
 
@@ -154,12 +147,6 @@ def test_the_deadline_of_such_a_call_is_kept(pair: CallPair) -> None:
     late.cancel()
     assert still.wait(PATIENCE_S)
     assert isinstance(late.error, Cancelled)
-
-
-def test_a_call_that_had_ended_before_is_told_all_the_same(pair: CallPair) -> None:
-    call = pair.client.open("/t/echo", b"x", shape=Shape.UNARY)
-    assert call.wait_end(soon())
-    assert ended(pair, call).wait(PATIENCE_S)
 
 
 def test_what_is_done_at_the_end_may_make_calls_itself(pair: CallPair) -> None:

@@ -1,21 +1,76 @@
-"""Random lives of calls against a plain model: two queues and what each side has said."""
+"""The tables of calls, and random lives of calls against a plain model: two queues and what each side has said."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
+from lucky_transport.codec.envelope import Kind
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Cancelled, EngineFailed, LocalProtocolError, PeerTimeout
+from lucky_transport.errors import Cancelled, EngineFailed, LocalProtocolError, PeerTimeout, RemoteProtocolError
+from lucky_transport.messages.methods import Flow
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
-from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.lifecycle import CLIENT_SENDS, SERVER_SENDS, Shape, StreamState, after, opened
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.memory_pipe import memory_pipes
+
+
+def reachable(shape: Shape) -> set[StreamState]:
+    """Return every state that a call of that shape can be in."""
+    seen, waiting = {opened(shape)}, [opened(shape)]
+    while waiting:
+        state = waiting.pop()
+        for table in (CLIENT_SENDS, SERVER_SENDS):
+            new = set(table[state].values()) - seen
+            seen |= new
+            waiting.extend(new)
+    return seen
+
+
+@pytest.mark.parametrize("shape", Shape)
+def test_a_call_of_any_shape_carries_what_its_shape_says_and_ends(shape: Shape) -> None:
+    states = reachable(shape)
+    assert StreamState.ENDED in states
+    assert any(Kind.STREAM_ITEM in CLIENT_SENDS[state] for state in states) == bool(shape & Shape.CLIENT_STREAM)
+    assert any(Kind.STREAM_ITEM in SERVER_SENDS[state] for state in states) == bool(shape & Shape.SERVER_STREAM)
+    assert any(Kind.RESPONSE in SERVER_SENDS[state] for state in states) != bool(shape & Shape.SERVER_STREAM)
+    assert any(Kind.HALF_CLOSE in CLIENT_SENDS[state] for state in states) == bool(shape & Shape.CLIENT_STREAM)
+
+
+@pytest.mark.parametrize("table", [CLIENT_SENDS, SERVER_SENDS], ids=["client", "server"])
+def test_each_end_can_end_every_call_once(table: dict[StreamState, dict[Kind, StreamState]]) -> None:
+    gives_up = Kind.CANCEL if table is CLIENT_SENDS else Kind.ERROR
+    assert set(table) == set(StreamState)
+    for state, row in table.items():
+        assert (row.get(gives_up) is StreamState.ENDED) == (state is not StreamState.ENDED)
+    assert not table[StreamState.ENDED]
+
+
+def test_after_its_half_close_a_client_sends_no_items_and_waits_for_the_same_answer() -> None:
+    for before, half_closed in (("OPEN_ONE", "HALF_CLOSED_ONE"), ("OPEN_MANY", "HALF_CLOSED_MANY")):
+        following = CLIENT_SENDS[StreamState[before]][Kind.HALF_CLOSE]
+        assert following is StreamState[half_closed]
+        assert Kind.STREAM_ITEM not in CLIENT_SENDS[following]
+        assert set(SERVER_SENDS[following]) == set(SERVER_SENDS[StreamState[before]])
+
+
+def test_what_is_not_in_the_table_is_the_fault_of_the_end_that_sends_it() -> None:
+    with pytest.raises(LocalProtocolError, match="cannot send the response: a call is ended; open another one"):
+        after(SERVER_SENDS, StreamState.ENDED, Kind.RESPONSE, lambda: "a call", ours=True)
+    with pytest.raises(RemoteProtocolError, match="the peer sent a half-close, but a call is awaiting one response"):
+        after(CLIENT_SENDS, StreamState.HALF_CLOSED_ONE, Kind.HALF_CLOSE, lambda: "a call", ours=False)
+
+
+@pytest.mark.parametrize("shape", [4, 2**32 - 1])
+def test_a_shape_that_does_not_exist_is_the_peers_fault(shape: int) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"streams = {shape}; known are 0 to 3"):
+        opened(shape)
 
 
 def has_credit(end: Any) -> bool:
@@ -55,9 +110,9 @@ class Calls(RuleBasedStateMachine):
             self.server.feed()
             self.client.pump()
 
-    @rule(target=calls, shape=st.sampled_from(Shape), payload=st.binary(max_size=5))
-    def open(self, shape: Shape, payload: bytes) -> Model:
-        model = Model(self.client.open("/t/any", payload, shape=shape), shape)
+    @rule(target=calls, shape=st.sampled_from(Shape), flow=st.sampled_from(Flow), payload=st.binary(max_size=5))
+    def open(self, shape: Shape, flow: Flow, payload: bytes) -> Model:
+        model = Model(self.client.open("/t/any", payload, shape=shape, flow=flow), shape)
         self.exchange()
         model.served = self.began[-1]
         assert model.served.payload == payload
@@ -65,10 +120,13 @@ class Calls(RuleBasedStateMachine):
         self.live.append(model)
         return model
 
-    @rule(model=calls, item=st.binary(max_size=3000))
-    def send_up(self, model: Model, item: bytes) -> None:
+    @rule(model=calls, item=st.binary(max_size=3000), waits=st.booleans())
+    def send_up(self, model: Model, item: bytes, waits: bool) -> None:
         try:
-            model.call.send(item, Deadline(0))
+            if waits:
+                model.call.send(item, Deadline(0))
+            elif not model.call.try_send(item):
+                raise PeerTimeout("no credit")
         except PeerTimeout:
             assert not model.end
             assert not has_credit(model.call)
@@ -103,14 +161,16 @@ class Calls(RuleBasedStateMachine):
 
     @rule(model=calls, item=st.binary(max_size=3000))
     def send_down(self, model: Model, item: bytes) -> None:
-        if not model.shape & Shape.SERVER_STREAM or model.end or has_credit(model.served):
-            try:
+        try:
+            if not model.shape & Shape.SERVER_STREAM or model.end or has_credit(model.served):
                 model.served.send(item)
-            except (LocalProtocolError, Cancelled):
-                assert model.end or not model.shape & Shape.SERVER_STREAM
-            else:
-                model.down.append(item)
-            self.exchange()
+            elif not model.served.try_send(item):
+                return
+        except (LocalProtocolError, Cancelled):
+            assert model.end or not model.shape & Shape.SERVER_STREAM
+        else:
+            model.down.append(item)
+        self.exchange()
 
     @rule(model=calls)
     def read_down(self, model: Model) -> None:

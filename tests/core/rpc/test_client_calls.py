@@ -23,9 +23,7 @@ from lucky_transport.errors import (
     PeerTimeout,
     RemoteProtocolError,
     SpecError,
-    Unimplemented,
 )
-from lucky_transport.messages.methods import Flow
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.unary import UnaryResult
 from tests.support.call_pair import CallPair
@@ -40,43 +38,6 @@ def rest_of(call: Any) -> list[bytes]:
 
 
 # --- what goes well ---
-
-
-@pytest.mark.parametrize("payload", [b"", b"ping", bytes(200_000)], ids=["empty", "short", "long"])
-def test_a_unary_call_brings_its_answer(pair: CallPair, payload: bytes) -> None:
-    assert pair.client.unary("/t/echo", payload, soon()) == payload
-
-
-def test_metadata_reaches_the_handler_in_order_and_repeated(pair: CallPair) -> None:
-    sent = (("key", "1"), ("key", "ä"), ("raw-bin", b"\xff\x00"))
-    assert pair.client.unary("/t/headers", b"", soon(), sent) == repr(sent).encode()
-
-
-@pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 1000])
-@pytest.mark.parametrize("flow", Flow)
-def test_a_server_stream_brings_every_item_in_order_and_then_its_end(pair: CallPair, length: int, flow: Flow) -> None:
-    call = pair.client.open("/t/count", b"%d" % length, flow=flow)
-    assert rest_of(call) == [b"%d" % number for number in range(length)]
-    assert call.recv() is None
-    assert call.trailing == (("sent", str(length)),)
-
-
-def test_a_client_stream_is_answered_after_its_end(pair: CallPair) -> None:
-    call = pair.client.open("/t/total", shape=Shape.CLIENT_STREAM)
-    for number in range(500):
-        call.send(b"%d" % number, soon())
-    call.half_close()
-    assert call.recv(soon()) == b"%d" % sum(range(500))
-    assert call.recv(soon()) is None
-
-
-def test_both_sides_may_stream_at_once(pair: CallPair) -> None:
-    call = pair.client.open("/t/echo", shape=Shape.BIDIRECTIONAL)
-    for number in range(200):
-        call.send(b"%d" % number, soon())
-        assert call.recv(soon()) == b"%d" % number
-    call.half_close()
-    assert call.recv(soon()) is None
 
 
 @given(sizes=st.lists(st.integers(0, 40_000), max_size=12))
@@ -105,12 +66,6 @@ def test_64_mebibytes_go_both_ways_where_the_limit_is_raised(open_pair: Callable
 # --- what is refused ---
 
 
-def test_a_message_beyond_the_limit_is_refused_by_its_size_and_the_next_call_works(pair: CallPair) -> None:
-    with pytest.raises(SpecError, match=r"a message of 5242880 bytes, the limit is 4194304; .*raise max_mess"):
-        pair.client.unary("/t/echo", bytes(5 << 20), soon())
-    assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
-
-
 def test_an_answer_beyond_our_limit_is_refused_and_the_next_call_works(open_pair: Callable[..., CallPair]) -> None:
     pair = open_pair(max_message_bytes=8 << 20)
     client: Any = pair.client
@@ -118,13 +73,6 @@ def test_an_answer_beyond_our_limit_is_refused_and_the_next_call_works(open_pair
     with pytest.raises(SpecError, match="the limit is 1048576"):
         pair.client.unary("/t/echo", bytes(2 << 20), soon())
     assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
-
-
-def test_an_unknown_method_is_unimplemented(pair: CallPair) -> None:
-    with pytest.raises(Unimplemented, match="no /t/nothing"):
-        pair.client.unary("/t/nothing", b"", soon())
-    with pytest.raises(Unimplemented, match="no method 4711"):
-        pair.client.open(4711).recv(soon())
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -143,16 +91,10 @@ def test_a_handlers_error_keeps_its_class_and_text(pair: CallPair) -> None:
 def test_sending_after_the_half_close_is_our_fault(pair: CallPair) -> None:
     call = pair.client.open("/t/total", shape=Shape.CLIENT_STREAM)
     call.half_close()
-    with pytest.raises(LocalProtocolError, match=r"cannot send an item: call 1 of /t/total is awaiting one response"):
-        call.send(b"1")
-    with pytest.raises(LocalProtocolError, match="cannot end the sending"):
-        call.half_close()
+    for use, words in ((lambda: call.send(b"1"), "send an item"), (call.half_close, "end the sending")):
+        with pytest.raises(LocalProtocolError, match=f"cannot {words}: call 1 of /t/total is awaiting one response"):
+            use()
     assert call.recv(soon()) == b"0"
-
-
-def test_sending_into_a_call_with_one_request_is_our_fault(pair: CallPair) -> None:
-    with pair.client.open("/t/count", b"3") as call, pytest.raises(LocalProtocolError, match="awaiting a stream"):
-        call.send(b"1")
 
 
 # --- deadlines ---
@@ -182,15 +124,6 @@ def test_a_streams_deadline_ends_it_after_the_items_that_came(pair: CallPair) ->
     until(lambda: pair.begun[0].is_ended)
 
 
-def test_a_deadline_of_one_wait_leaves_the_call_as_it_is(pair: CallPair) -> None:
-    call = pair.client.open("/t/echo", shape=Shape.BIDIRECTIONAL)
-    with pytest.raises(PeerTimeout):
-        call.recv(Deadline(0.02))
-    call.send(b"still", soon())
-    assert call.recv(soon()) == b"still"
-    call.cancel()
-
-
 def test_a_server_that_reads_nothing_for_ever_is_no_hang(open_pair: Callable[..., CallPair]) -> None:
     pair = open_pair(capacity=8192)
     pair.client.unary("/t/echo", b"", soon())
@@ -201,34 +134,18 @@ def test_a_server_that_reads_nothing_for_ever_is_no_hang(open_pair: Callable[...
     assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
 
 
-def test_a_client_stream_that_is_not_read_waits_for_credit_no_longer_than_its_deadline(pair: CallPair) -> None:
-    call = pair.client.open("/t/hang", shape=Shape.CLIENT_STREAM)
-    with pytest.raises(PeerTimeout):
-        call.send(b"never granted", Deadline(0.05))
-    call.cancel()
-
-
 # --- cancel ---
 
 
-@pytest.mark.parametrize("when", ["at once", "between items"])
-def test_cancel_ends_a_stream_here_and_there(pair: CallPair, when: str) -> None:
+def test_cancel_ends_a_stream_here_and_there(pair: CallPair) -> None:
     call = pair.client.open("/t/endless")
-    if when == "between items":
-        assert call.recv(soon()) == b"more"
+    assert call.recv(soon()) == b"more"
     call.cancel()
     with pytest.raises(Cancelled, match=r"^/t/endless was cancelled"):
         call.recv(soon())
-    until(lambda: pair.begun and pair.begun[0].is_ended)
+    until(lambda: pair.begun[0].is_ended)
     with pytest.raises(Cancelled, match="cancelled by its caller"):
         pair.begun[0].send(b"too late")
-
-
-def test_cancel_from_another_thread_ends_a_wait(pair: CallPair) -> None:
-    call = pair.client.open("/t/hang")
-    threading.Timer(0.05, call.cancel).start()
-    with pytest.raises(Cancelled):
-        call.recv(soon())
 
 
 def test_cancel_reaches_a_thread_whose_records_another_one_reads(pair: CallPair) -> None:
@@ -250,25 +167,6 @@ def test_cancel_reaches_a_thread_whose_records_another_one_reads(pair: CallPair)
     leading.cancel()
     threads[0].join(PATIENCE_S)
     assert ended == ["other", "one"]
-
-
-@pytest.mark.parametrize("read", [0, 1, 2])
-def test_after_a_cancel_nothing_comes_of_a_stream_that_had_come_whole(pair: CallPair, read: int) -> None:
-    call = pair.client.open("/t/count", b"2")
-    assert [call.recv(soon()) for _ in range(read)] == [b"0", b"1"][:read]
-    assert call.wait_end(soon())
-    call.cancel()
-    for _ in range(2):
-        with pytest.raises(Cancelled, match=r"^/t/count was cancelled"):
-            call.recv()
-
-
-def test_cancel_after_the_end_was_read_changes_nothing(pair: CallPair) -> None:
-    call = pair.client.open("/t/count", b"2")
-    assert rest_of(call) == [b"0", b"1"]
-    call.cancel()
-    call.cancel()
-    assert call.recv() is None
 
 
 def test_what_comes_for_a_given_up_call_is_dropped(pair: CallPair) -> None:

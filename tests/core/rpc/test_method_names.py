@@ -44,10 +44,12 @@ def test_the_second_request_of_a_method_is_a_plain_one(
 
 def test_metadata_and_streams_go_by_the_number_too(pair: CallPair) -> None:
     pair.client.unary("/t/headers", b"", soon())
-    assert pair.client.unary("/t/headers", b"", soon(), (("a", "b"),)) == b"(('a', 'b'),)"
+    sent = (("key", "1"), ("key", "ä"), ("raw-bin", b"\xff\x00"))
+    assert pair.client.unary("/t/headers", b"", soon(), sent) == repr(sent).encode()
     for _ in range(2):
         call = pair.client.open("/t/count", b"2", shape=Shape.SERVER_STREAM)
         assert [call.recv(soon()) for _ in range(3)] == [b"0", b"1", None]
+        assert call.trailing == (("sent", "2"),)
 
 
 def test_a_request_that_travels_in_pieces_gives_a_number_once_it_was_answered(

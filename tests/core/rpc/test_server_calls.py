@@ -1,9 +1,11 @@
-"""Calls over a pipe, seen from the engine: what a client may send, and what drops it."""
+"""Calls over a pipe, seen from the engine: what a client may send, what drops it, deadlines nobody waits for."""
 
 from __future__ import annotations
 
 import gc
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from lucky_transport.errors import (
     RemoteProtocolError,
     SpecError,
 )
+from lucky_transport.rpc.deadline_timer import DeadlineTimer
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server import MAX_CALLS, ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
@@ -68,15 +71,6 @@ def test_a_request_begins_a_call_and_its_answer_carries_its_number() -> None:
     call.finish(b"answer")
     assert bench.answers() == [Envelope(0, 7, Kind.RESPONSE, payload=b"answer")]
     assert bench.calls.open_calls == 0
-
-
-def test_feed_never_blocks_and_handles_what_is_there() -> None:
-    bench = Bench()
-    assert bench.calls.feed()
-    for number in range(1, 6):
-        bench.write(Kind.REQUEST, number)
-    assert bench.calls.feed()
-    assert [call.correlation_id for call in bench.began] == [1, 2, 3, 4, 5]
 
 
 def test_a_stream_sends_no_more_than_it_was_granted() -> None:
@@ -181,16 +175,6 @@ def test_a_deadline_in_the_past_is_over_at_once() -> None:
         call.send(b"3")
 
 
-def test_a_call_is_answered_once() -> None:
-    bench = Bench()
-    bench.feed(Kind.REQUEST)
-    bench.began[0].finish(b"1")
-    with pytest.raises(LocalProtocolError, match=r"cannot send the response: call 1 .* is ended"):
-        bench.began[0].finish(b"2")
-    with pytest.raises(LocalProtocolError):
-        bench.began[0].send(b"3")
-
-
 def test_close_ends_every_call_with_its_reason() -> None:
     bench = Bench()
     bench.feed(Kind.REQUEST, 1, **STREAM)
@@ -230,6 +214,11 @@ def test_too_many_open_calls_are_busy_and_not_fatal() -> None:
     ]
 
 
+def in_a_fragment(record: bytes) -> dict[str, Any]:
+    """Return all of a record, in one fragment of call 3."""
+    return {"kind": Kind.FRAGMENT, "call": 3, "payload": record, "total": len(record)}
+
+
 #: (what the client does, what it is told). Each is preceded by the stream request of call 1.
 SLIPS: dict[str, tuple[dict[str, Any], str]] = {
     "an answer": ({"kind": Kind.RESPONSE}, "sent a response, but call 1 of .* is awaiting a stream"),
@@ -244,6 +233,14 @@ SLIPS: dict[str, tuple[dict[str, Any], str]] = {
     "a fragment that is too long": (
         {"kind": Kind.FRAGMENT, "call": 2, "total": 1, "payload": b"xx"},
         "2 bytes at 0 of 1",
+    ),
+    "a fragment of a fragment": (
+        in_a_fragment(encode_envelope(Envelope(0, 3, Kind.FRAGMENT, payload=b"x", total=9))),
+        "fragments of call 3 hold FRAGMENT",
+    ),
+    "a fragment of another call": (
+        in_a_fragment(encode_compact(Kind.REQUEST, 4, b"", 40)),
+        "fragments of call 3 hold REQUEST of call 4",
     ),
 }
 
@@ -266,20 +263,6 @@ def test_items_that_were_not_granted_drop_the_client() -> None:
         bench.feed(Kind.STREAM_ITEM, payload=b"x")
 
 
-def test_fragments_of_a_fragment_drop_the_client() -> None:
-    bench = Bench()
-    inner = encode_envelope(Envelope(0, 3, Kind.FRAGMENT, payload=b"x", total=9))
-    with pytest.raises(RemoteProtocolError, match="fragments of call 3 hold FRAGMENT"):
-        bench.feed(Kind.FRAGMENT, 3, inner, total=len(inner))
-
-
-def test_fragments_hold_only_their_own_call() -> None:
-    bench = Bench()
-    inner = encode_compact(Kind.REQUEST, 4, b"", 40)
-    with pytest.raises(RemoteProtocolError, match="fragments of call 3 hold REQUEST of call 4"):
-        bench.feed(Kind.FRAGMENT, 3, inner, total=len(inner))
-
-
 def test_a_message_in_one_record_is_as_limited_as_one_in_many() -> None:
     bench = Bench(max_message_bytes=100)
     bench.feed(Kind.REQUEST, 1, bytes(101))
@@ -297,38 +280,31 @@ def test_a_message_in_one_record_is_as_limited_as_one_in_many() -> None:
     assert bench.calls.open_calls == 0
 
 
-def test_who_still_receives_when_the_call_is_answered_is_released() -> None:
+@pytest.mark.parametrize(
+    ("request_", "use"),
+    [({"streams": int(Shape.CLIENT_STREAM)}, ServerCall.recv), ({**STREAM, "items": 0}, lambda call: call.send(b"x"))],
+    ids=["receives", "sends"],
+)
+def test_what_still_waits_when_the_call_is_answered_is_released(
+    request_: dict[str, int], use: Callable[[ServerCall], object]
+) -> None:
     bench = Bench()
-    bench.feed(Kind.REQUEST, streams=int(Shape.CLIENT_STREAM))
-    call = bench.began[0]
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(call.recv()))
-    thread.start()
-    thread.join(0.05)
-    call.finish(b"enough")
-    thread.join(PATIENCE_S)
-    assert found == [None]
-    assert call.recv() is None
-
-
-def test_who_still_sends_when_the_call_is_answered_is_released() -> None:
-    bench = Bench()
-    bench.feed(Kind.REQUEST, **{**STREAM, "items": 0})
+    bench.feed(Kind.REQUEST, **request_)
     call = bench.began[0]
     found: list[Any] = []
 
-    def send() -> None:
+    def wait() -> None:
         try:
-            call.send(b"item")
+            found.append(use(call))
         except LocalProtocolError as error:
-            found.append(error)
+            found.append("is ended" in str(error))
 
-    thread = threading.Thread(target=send)
+    thread = threading.Thread(target=wait)
     thread.start()
     thread.join(0.05)
-    call.finish()
+    call.finish(b"enough" * (use is ServerCall.recv))
     thread.join(PATIENCE_S)
-    assert "is ended" in str(found[0])
+    assert found == [None if use is ServerCall.recv else True]
 
 
 def test_what_is_done_at_the_end_of_a_call_delays_no_answer() -> None:
@@ -388,3 +364,73 @@ def test_what_is_lost_does_not_hold_what_was_being_done_when_it_was_lost(lost: s
         assert not [found for found in gc.get_objects() if isinstance(found, (ServerCall, ServerCalls))]
     finally:
         gc.enable()
+
+
+LONG_NS = 10**12
+
+
+class TimedBench(Bench):
+    """Calls with deadlines in milliseconds, and a timer that counts how often it wanted to be asked again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.woken = 0
+        self.deadline_timer = DeadlineTimer(self._wake)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def sleep(self) -> None:
+        """Return when the soonest deadline has passed."""
+        time.sleep(self.deadline_timer.timeout_ns(LONG_NS) / 1e9)
+
+    def begin(self, deadline_ms: int) -> ServerCall:
+        self.feed(Kind.REQUEST, len(self.began) + 1, deadline_ns=deadline_ms * 1_000_000)
+        return self.began[-1]
+
+
+def test_a_watched_call_ends_when_its_deadline_has_passed_and_its_caller_has_a_clock_of_its_own() -> None:
+    bench, seen = TimedBench(), list[ServerCall]()
+    call = bench.begin(20)
+    call.call.on_end(lambda: seen.append(call))
+    bench.deadline_timer.watch(call)
+    bench.sleep()
+    bench.deadline_timer.expire()
+    assert call.is_ended
+    assert seen == [call]
+    assert len(bench.deadline_timer) == 0
+    assert bench.answers() == []
+
+
+def test_the_others_go_on_and_are_kept_in_mind() -> None:
+    bench = TimedBench()
+    short, long = bench.begin(20), bench.begin(60_000)
+    for call in (long, short):
+        bench.deadline_timer.watch(call)
+    bench.sleep()
+    assert bench.deadline_timer.timeout_ns(LONG_NS) == 0
+    bench.deadline_timer.expire()
+    assert (short.is_ended, long.is_ended) == (True, False)
+    assert 50 * 10**9 < bench.deadline_timer.timeout_ns(LONG_NS) <= 60 * 10**9
+
+
+def test_it_asks_to_be_woken_only_for_a_sooner_deadline() -> None:
+    bench = TimedBench()
+    for deadline_ms, woken in ((60_000, 1), (70_000, 1), (50_000, 2)):
+        bench.deadline_timer.watch(bench.begin(deadline_ms))
+        assert bench.woken == woken
+
+
+def test_a_call_that_was_answered_is_forgotten_at_once() -> None:
+    bench = TimedBench()
+    call = bench.begin(60_000)
+    bench.deadline_timer.watch(call)
+    call.finish(b"answer")
+    assert len(bench.deadline_timer) == 0
+
+
+def test_calls_without_a_deadline_are_not_watched() -> None:
+    bench = TimedBench()
+    bench.deadline_timer.watch(bench.begin(0))
+    assert (len(bench.deadline_timer), bench.woken) == (0, 0)
+    assert bench.deadline_timer.timeout_ns(5) == 5
