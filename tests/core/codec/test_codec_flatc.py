@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import flatbuffers
@@ -17,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.scalars import F32, F64, U64
 from tests.support.message_strategies import messages
 from tests.support.sample_messages import Mixed, Point
@@ -42,16 +45,16 @@ class Holder:
 
     point: Point | None = None
     mixed: Mixed | None = None
-    points: list[Point] = field(default_factory=list[Point])
-    mixeds: list[Mixed] = field(default_factory=list[Mixed])
+    points: list[Point] = dataclasses.field(default_factory=list[Point])
+    mixeds: list[Mixed] = dataclasses.field(default_factory=list[Mixed])
     exact: F64 = 0.0
-    exacts: list[F64] = field(default_factory=list[F64])
+    exacts: list[F64] = dataclasses.field(default_factory=list[F64])
     big: U64 = 0
     maybe: F32 | None = None
     perhaps: bool | None = None
     raw: bytes = b""
-    flag_of: dict[str, bool] = field(default_factory=dict[str, bool])
-    wide_of: dict[str, F64] = field(default_factory=dict[str, F64])
+    flag_of: dict[str, bool] = dataclasses.field(default_factory=dict[str, bool])
+    wide_of: dict[str, F64] = dataclasses.field(default_factory=dict[str, F64])
 
 
 @pytest.fixture(scope="module")
@@ -72,70 +75,61 @@ def sorts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         del sys.modules[name]
 
 
-def point(made: Any) -> Point | None:
-    return made and Point(made.x, made.y)
+ENTRIES = {"bool": "FlagEntry", "f64": "WideEntry"}
 
 
-def mixed(made: Any) -> Mixed | None:
-    return made and Mixed(bool(made.flag), made.wide, made.count)
+def camel(name: str) -> str:
+    """Return a field's name as flatc spells it."""
+    return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
 
 
-def plain(values: Any) -> list[Any]:
-    return [] if values is None else np.asarray(values).tolist()
+def from_generated(cls: type, made: Any) -> Any:
+    """Return our message, or struct, that says the same as an object of the generated class."""
+    return made and cls(*(part_of(field, getattr(made, camel(field.name))) for field in fields_of(cls)))
 
 
-def from_generated(made: Any) -> Holder:
-    return Holder(
-        point(made.point),
-        mixed(made.mixed),
-        [Point(each.x, each.y) for each in made.points or []],
-        [Mixed(bool(each.flag), each.wide, each.count) for each in made.mixeds or []],
-        made.exact,
-        plain(made.exacts),
-        made.big,
-        made.maybe,
-        made.perhaps,
-        bytes(plain(made.raw)),
-        {each.key.decode(): bool(each.value) for each in made.flagOf or []},
-        {each.key.decode(): each.value for each in made.wideOf or []},
-    )
+def part_of(field: Field, value: Any) -> Any:
+    if field.shape == "map":
+        return {entry.key.decode(): part_of(Field("value", field.kind, "one"), entry.value) for entry in value or []}
+    if field.kind == "bytes":
+        return bytes([] if value is None else bytearray(value))
+    if field.shape == "list":
+        of = Field("value", field.kind, "one", field.message)
+        return [part_of(of, each) for each in ([] if value is None else value)]
+    if field.message:
+        return from_generated(field.message, value)
+    return value if value is None else bool(value) if field.kind == "bool" else np.asarray(value).item()
 
 
-def to_generated(sorts: Any, message: Holder) -> Any:
-    def made(name: str, **values: Any) -> Any:
-        result = getattr(sorts(name), name + "T")()
-        for key, value in values.items():
-            setattr(result, key, value)
-        return result
+def to_generated(sorts: Any, message: Any) -> Any:
+    """Return the object of the generated class that says the same."""
+    made = getattr(sorts(type(message).__name__), type(message).__name__ + "T")()
+    for field in fields_of(type(message)):
+        setattr(made, camel(field.name), part_for(sorts, field, getattr(message, field.name)))
+    return made
 
-    def made_point(each: Point) -> Any:
-        return made("Point", x=each.x, y=each.y)
 
-    def made_mixed(each: Mixed) -> Any:
-        return made("Mixed", flag=each.flag, wide=each.wide, count=each.count)
+def part_for(sorts: Any, field: Field, value: Any) -> Any:
+    if field.shape == "map":
+        entry = ENTRIES[field.kind]
+        return [vars_of(getattr(sorts(entry), entry + "T")(), key=key, value=each) for key, each in value.items()]
+    if field.shape == "list" and field.message:
+        return [to_generated(sorts, each) for each in value]
+    if field.message:
+        return value and to_generated(sorts, value)
+    return list(value) if field.kind == "bytes" else value
 
-    return made(
-        "Holder",
-        point=message.point and made_point(message.point),
-        mixed=message.mixed and made_mixed(message.mixed),
-        points=[made_point(each) for each in message.points],
-        mixeds=[made_mixed(each) for each in message.mixeds],
-        exact=message.exact,
-        exacts=message.exacts,
-        big=message.big,
-        maybe=message.maybe,
-        perhaps=message.perhaps,
-        raw=list(message.raw),
-        flagOf=[made("FlagEntry", key=key, value=value) for key, value in message.flag_of.items()],
-        wideOf=[made("WideEntry", key=key, value=value) for key, value in message.wide_of.items()],
-    )
+
+def vars_of(made: Any, **values: Any) -> Any:
+    vars(made).update(values)
+    return made
 
 
 @given(message=messages(Holder), prefix_bytes=st.sampled_from([0, 8]))
 def test_generated_code_reads_our_bytes(sorts: Any, message: Holder, prefix_bytes: int) -> None:
     data = encode(message, prefix_bytes=prefix_bytes)
     made = sorts("Holder").HolderT.InitFromObj(sorts("Holder").Holder.GetRootAs(data))
-    assert repr(from_generated(made)) == repr(message)
+    assert repr(from_generated(Holder, made)) == repr(message)
 
 
 @given(message=messages(Holder))

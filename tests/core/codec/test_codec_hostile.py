@@ -1,27 +1,23 @@
-"""Whatever bytes a peer sends, decoding soon ends with a message or with a RemoteProtocolError that says why."""
+"""What a hostile peer sends is refused with its place and its values, before it costs much."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import Any
 
 import flatbuffers
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.codec.reader import decode_generic
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages import (
     AgentSchema,
     AuxiliaryDataRequest,
-    EngineCapabilityManifest,
     SetSeedsRequest,
     TaskContract,
 )
 from lucky_transport.messages.scalars import U32, U64
-from tests.support.message_strategies import any_message, message_classes, messages
 
 
 @dataclass(slots=True)
@@ -39,51 +35,12 @@ class Tree:
     children: list[Tree] = field(default_factory=list["Tree"])
 
 
-def decodes_or_refuses(cls: type, data: bytes) -> None:
-    """Decode, and let nothing through but a message of that class or the one error."""
-    try:
-        message = decode(cls, data)
-    except RemoteProtocolError:
-        return
-    assert type(message) is cls
-    encode(message)
-
-
 def table(vtable: list[int], *body: int, root: int | None = None) -> bytes:
     """Return a buffer: root offset, a vtable of these u16, a table of its way back to the vtable and these u32."""
     head = struct.pack(f"<{len(vtable)}H", *vtable)
     head += bytes(-len(head) % 4)
     start = 4 + len(head)
     return struct.pack("<I", start if root is None else root) + head + struct.pack(f"<i{len(body)}I", len(head), *body)
-
-
-@given(cls=st.sampled_from([*message_classes(), Tree, Numbers]), data=st.binary(max_size=200))
-def test_random_bytes_are_refused_or_decoded(cls: type, data: bytes) -> None:
-    decodes_or_refuses(cls, data)
-
-
-@given(message=any_message(), data=st.data())
-def test_damaged_messages_are_refused_or_decoded(message: Any, data: st.DataObject) -> None:
-    buffer = bytearray(encode(message))
-    for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(0, len(buffer) // 4 - 1)) * 4
-        word = st.sampled_from([0, 1, 4, 8, len(buffer), 2**31 - 1, 2**31, 2**32 - 4, 2**32 - 1])
-        struct.pack_into(
-            "<I", buffer, at, data.draw(word | st.integers(0, 2 * len(buffer)) | st.integers(0, 2**32 - 1))
-        )
-    decodes_or_refuses(type(message), bytes(buffer))
-
-
-@given(message=messages(EngineCapabilityManifest))
-def test_a_message_cut_short_anywhere_is_refused_or_decoded(message: EngineCapabilityManifest) -> None:
-    buffer = encode(message)
-    for length in range(0, len(buffer), 1 + len(buffer) // 100):
-        decodes_or_refuses(EngineCapabilityManifest, buffer[:length])
-
-
-@given(message=any_message(), other=st.sampled_from(message_classes()))
-def test_a_message_taken_for_another_is_refused_or_decoded(message: Any, other: type) -> None:
-    decodes_or_refuses(other, encode(message))
 
 
 @pytest.mark.parametrize(
@@ -184,12 +141,10 @@ def shared_names(count: int, name: str) -> bytes:
     return bytes(builder.Output())
 
 
-def test_a_string_that_many_elements_share_is_read() -> None:
+def test_a_string_that_many_elements_share_is_read_unless_it_unfolds_into_much() -> None:
     name = "a rather long joint name"
-    assert decode(AgentSchema, shared_names(1000, name)).action_names == [name] * 1000
-
-
-def test_a_long_string_that_too_many_elements_share_is_refused() -> None:
+    data = shared_names(1000, name)
+    assert decode(AgentSchema, data).action_names == decode_generic(AgentSchema, data).action_names == [name] * 1000
     with pytest.raises(RemoteProtocolError, match=r"action_names\[\d+\] .* the content unfolds to more than"):
         decode(AgentSchema, shared_names(1000, "x" * 10_000))
 
@@ -200,20 +155,7 @@ def test_tables_nested_deeper_than_64_are_refused() -> None:
         decode(Tree, tree(65, 1))
 
 
-def test_a_map_with_the_same_key_twice_is_refused() -> None:
-    data = encode(AuxiliaryDataRequest(params={"gain": "1", "bias": "2"}))
-    with pytest.raises(RemoteProtocolError, match=r"params in .* has 2 entries but only 1 different keys"):
-        decode(AuxiliaryDataRequest, data.replace(b"gain", b"bias"))
-
-
 def test_a_map_whose_entries_are_not_sorted_is_read_all_the_same() -> None:
     data = encode(AuxiliaryDataRequest(params={"gain": "1", "bias": "2"}))
     swapped = data.replace(b"gain", b"adds")
     assert decode(AuxiliaryDataRequest, swapped).params == {"adds": "1", "bias": "2"}
-
-
-def test_a_refused_message_leaves_the_codec_as_it_was() -> None:
-    message = AuxiliaryDataRequest("name", {"gain": "1"})
-    for cut in range(0, 60, 4):
-        decodes_or_refuses(AuxiliaryDataRequest, encode(message)[:cut])
-    assert decode(AuxiliaryDataRequest, encode(message)) == message

@@ -104,6 +104,16 @@ def test_the_one_client_that_wrote_is_found(pipes: Poller, join: Connect, news: 
         assert not pipes.wait(0).ready
 
 
+def test_each_record_makes_the_descriptor_readable(pipes: Poller, join: Connect) -> None:
+    client, engine = join()
+    for _ in range(3):
+        look_until_nothing(pipes)
+        client.try_push(b"record")
+        assert is_readable(pipes, 20)
+        assert pipes.look().ready == [engine]
+        assert engine.try_pop() == b"record"
+
+
 def test_a_pipe_that_another_thread_closes_as_the_poller_closes_touches_no_closed_descriptor(
     pipes: Poller, join: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,21 +1,33 @@
-"""The official FlatBuffers runtime reads what we write and writes what we read, in its own order and layout."""
+"""All codecs agree: compiled code, the generic reader, and the official FlatBuffers runtime."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import re
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import flatbuffers
+import pytest
 from flatbuffers import number_types
 from flatbuffers.table import Table
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
+from lucky_transport.codec.compiled import Codec, codec_of, source_of
+from lucky_transport.codec.envelope import Envelope
 from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.codec.reader import decode_generic
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages import SetSeedsResponse
 from lucky_transport.messages.fields import Field, fields_of, member
 from tests.support.message_strategies import any_message, message_classes, messages
-from tests.support.sample_messages import Everything
+from tests.support.sample_messages import Everything, Leaf
 
 FLAGS: dict[str, Any] = {
     "f32": number_types.Float32Flags,
@@ -207,12 +219,40 @@ def read_default(field: Field) -> Any:
     return {"str": "", "bytes": b"", "f32": 0.0, "f64": 0.0, "bool": False}.get(field.kind, 0)
 
 
-# --- both ways ---
+class NotCompiledError(Exception):
+    """The compiled codec left a value or buffer to the generic one."""
 
 
-@given(message=any_message() | messages(Everything))
-def test_the_official_runtime_reads_our_bytes(message: Any) -> None:
-    assert repr(read_root(type(message), encode(message))) == repr(message)
+def refuse(*args: Any) -> Any:
+    raise NotCompiledError
+
+
+@cache
+def compiled(cls: type[Any]) -> Codec:
+    """Return the codec of a class that raises NotCompiledError in place of the generic one."""
+    return codec_of(cls, refuse, refuse)
+
+
+#: What writes a message: the compiled code, and the official runtime in its own order and layouts.
+WRITERS: dict[str, Callable[[Any], bytes]] = {
+    "compiled": lambda message: compiled(type(message)).encode(message),
+    "official": lambda message: Official().finish(message),
+    "official, with defaults": lambda message: Official(write_defaults=True).finish(message),
+    "official, from the last field": lambda message: Official(reverse=True).finish(message),
+}
+READERS: tuple[Callable[[Any, bytes], Any], ...] = (decode, decode_generic)
+
+
+@given(message=any_message() | messages(Everything) | messages(Envelope))
+def test_each_reader_finds_what_each_writer_wrote(message: Any) -> None:
+    for name, write in WRITERS.items():
+        data = write(message)
+        for read in READERS:
+            assert repr(read(type(message), data)) == repr(message), name
+    data = encode(message)
+    assert data == WRITERS["compiled"](message)
+    for read in (read_root, lambda cls, data: compiled(cls).decode(data)):  # its own layout needs no generic reader
+        assert repr(read(type(message), data)) == repr(message)
 
 
 def test_an_empty_message_has_the_bytes_that_the_official_runtime_writes() -> None:
@@ -221,14 +261,95 @@ def test_an_empty_message_has_the_bytes_that_the_official_runtime_writes() -> No
             assert encode(cls()) == Official().finish(cls()), cls.__name__
 
 
-@given(message=any_message() | messages(Everything), write_defaults=st.booleans(), reverse=st.booleans())
-def test_we_read_the_bytes_of_the_official_runtime(message: Any, write_defaults: bool, reverse: bool) -> None:
-    data = Official(write_defaults, reverse).finish(message)
-    assert repr(decode(type(message), data)) == repr(message)
+# --- damaged ---
 
 
-@given(message=messages(Envelope), kind=st.sampled_from(Kind))
-def test_the_envelope_is_read_and_written_alike(message: Envelope, kind: Kind) -> None:
-    message.kind = kind
-    assert read_root(Envelope, encode_envelope(message)) == message
-    assert decode_envelope(Official().finish(message)) == message
+def decodes_or_refuses(cls: type, data: bytes) -> None:
+    """Decode, and let nothing through but a message of that class or the one error; each reader says the same."""
+    try:
+        found = decode(cls, data)
+    except RemoteProtocolError:
+        found = None
+    else:
+        assert type(found) is cls
+        encode(found)
+    with suppress(NotCompiledError):
+        assert repr(compiled(cls).decode(data)) == repr(found) == repr(decode_generic(cls, data))
+
+
+#: Offsets, lengths and counts that would lead astray.
+WORDS = st.sampled_from([0, 1, 4, 8, 2**31 - 1, 2**31, 2**32 - 4, 2**32 - 1]) | st.integers(0, 1000)
+
+
+@given(
+    message=any_message() | messages(Everything) | messages(Envelope),
+    words=st.lists(st.tuples(st.integers(0, 10_000), WORDS), max_size=3),
+    changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=2),
+    cut=st.just(0) | st.integers(0, 1000),
+)
+def test_a_damaged_message_is_refused_or_decoded_by_all_alike(
+    message: Any, words: list[tuple[int, int]], changes: list[tuple[int, int]], cut: int
+) -> None:
+    buffer = bytearray(encode(message))
+    for where, word in words:
+        struct.pack_into("<I", buffer, where % (len(buffer) // 4) * 4, word)
+    for where, byte in changes:
+        buffer[where % len(buffer)] = byte
+    decodes_or_refuses(type(message), bytes(buffer[: len(buffer) - cut % len(buffer)]))
+
+
+@settings(max_examples=10)  # every word of each is changed
+@given(message=messages(Everything))
+def test_a_message_with_any_offset_changed_is_refused_or_decoded_by_all_alike(message: Everything) -> None:
+    message.name, message.raw, message.ratios = "name", b"raw", [1.0]
+    data = bytearray(encode(message))
+    for at in range(data[0], len(data) - 4, 4):
+        for change in (-4, 4, -8, 8):
+            changed = bytearray(data)
+            word = struct.unpack_from("<I", data, at)[0] + change & 0xFFFF_FFFF
+            struct.pack_into("<I", changed, at, word)
+            decodes_or_refuses(Everything, bytes(changed))
+
+
+@given(cls=st.sampled_from([*message_classes(), Everything]), data=st.binary(max_size=200))
+def test_random_bytes_are_refused_or_decoded_by_all_alike(cls: type, data: bytes) -> None:
+    decodes_or_refuses(cls, data)
+
+
+@given(message=any_message(), other=st.sampled_from(message_classes()))
+def test_a_message_taken_for_another_is_refused_or_decoded_by_all_alike(message: Any, other: type) -> None:
+    decodes_or_refuses(other, encode(message))
+
+
+def test_the_page_on_the_codec_shows_what_is_compiled() -> None:
+    page = Path(__file__).parents[3] / "lucky_transport" / "codec" / "README.md"
+    shown = re.findall(r"^```text\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert shown == [source_of(SetSeedsResponse).rstrip() + "\n"]
+
+
+def test_a_map_with_a_key_twice_is_refused() -> None:
+    data = encode(Everything(ratio_of={"aa": 1.0, "ab": 2.0})).replace(b"ab\0", b"aa\0")
+    with pytest.raises(RemoteProtocolError, match=r"ratio_of in .* has 2 entries but only 1 different keys"):
+        decode(Everything, data)
+
+
+@dataclass(slots=True)
+class Nested:
+    """A list of tables inside a list of tables."""
+
+    groups: list[Everything] = dataclasses.field(default_factory=list[Everything])
+    leaves: list[Leaf] = dataclasses.field(default_factory=list[Leaf])
+
+
+@given(message=messages(Nested), prefix_bytes=st.sampled_from([0, 4]))
+def test_tables_in_lists_are_aligned_and_share_their_vtables(message: Nested, prefix_bytes: int) -> None:
+    marker = 0x1122_3344_5566_7788
+    message.leaves += [Leaf(marker, "a"), Leaf(marker, "bcdef"), Leaf(marker, "g")]
+    data = bytes(prefix_bytes) + encode(message, prefix_bytes)
+    wide, at = struct.pack("<Q", marker), -1
+    for _ in range(3):
+        at = data.index(wide, at + 1)
+        assert at % 8 == 0
+    assert repr(decode_generic(Nested, data[prefix_bytes:])) == repr(message)
+    one, many = (len(encode(Nested(leaves=[Leaf(1, "abc")] * count))) for count in (1, 1001))
+    assert many - one == 1000 * (4 + 16 + 8)  # offset in the vector, table, text
