@@ -125,10 +125,6 @@ def pairs(change: Callable[[Metadata], Metadata]) -> Plant:
     return lambda seen: replace(seen, metadata=change(seen.metadata))
 
 
-def _as_a_double(note: Any) -> None:
-    note.number = min(int(float(note.number)), 2**63 - 1)
-
-
 def _few_counts(note: Any) -> None:
     for key in sorted(note.counts)[5:]:
         del note.counts[key]

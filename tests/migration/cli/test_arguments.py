@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from lucky_transport_migration.cli.arguments import JSON_OBJECT, METADATA, NAMES, NUMBERS, choices
 from lucky_transport_migration.cli.parity import parity
-from tests.support.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -91,33 +90,6 @@ def test_wrong_metadata_are_named_and_no_value_is_shown(text: str, complaint: st
     with pytest.raises(click.BadParameter, match=complaint) as caught:
         METADATA.convert(text, None, None)
     assert "hush" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["demo", "parity", "bench"])
-def test_help_shows_an_example_and_the_exit_code_is_zero(name: str) -> None:
-    from lucky_transport.cli.main import cli
-
-    done = CliRunner().invoke(cli, [name, "--help"])
-    assert done.exit_code == 0
-    _, _, examples = done.output.partition("Example")
-    assert f"lucky-transport {name} " in examples
-    assert "--json" in done.output
-
-
-def test_help_imports_nothing_heavy() -> None:
-    import subprocess
-    import sys
-
-    code = (
-        "import sys\n"
-        "from click.testing import CliRunner\n"
-        "from lucky_transport.cli.main import cli\n"
-        "for name in ('demo', 'parity', 'bench'):\n"
-        "    assert CliRunner().invoke(cli, [name, '--help']).exit_code == 0\n"
-        "print([m for m in ('numpy', 'matplotlib', 'gymnasium', 'grpc', 'rich', 'mujoco') if m in sys.modules])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_one_pattern_of_methods_is_taken_and_several_are_refused() -> None:

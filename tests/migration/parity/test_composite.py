@@ -15,7 +15,7 @@ from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.parity.rollout import RolloutPlan
-from lucky_transport_migration.parity.step_comparison import Counts, compare_envs, compare_frames
+from lucky_transport_migration.parity.step_comparison import Counts, compare_envs
 from lucky_transport_migration.parity.step_parity import MODES, prove
 from tests.planted.plant import PlantedTransport
 
@@ -57,17 +57,6 @@ def test_a_difference_between_envs_names_the_part_and_its_element(serve: Any) ->
     assert found is not None
     assert found.difference.where == 'observation["camera"]["left"]'
     assert found.sentence().startswith('observation["camera"]["left"][3, 4, 2] of env 1 differs in')
-
-
-def test_a_difference_between_frames_names_the_part_too(serve: Any) -> None:
-    transports = {"true": serve(), "faulty": FlippedTransport(serve())}
-    found = compare_frames(transports, RolloutPlan(transports["true"].spec, 0, 40), 40, Counts())
-    assert found is not None
-    assert (found.difference.where, found.difference.env, found.difference.index) == (
-        'observation["camera"]["left"]',
-        1,
-        (3, 4, 2),
-    )
 
 
 @pytest.mark.parametrize("key", ["observation", 'observation["camera"]["left"]'])

@@ -9,14 +9,13 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import ConfigError, UnknownName
+from lucky_transport.errors import UnknownName
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Frame, Transport
-from lucky_transport_migration.compare.difference import AtMove
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.parity.rollout import RolloutPlan
-from lucky_transport_migration.parity.step_comparison import Counts, compare_envs, compare_frames, compare_misuse
+from lucky_transport_migration.parity.step_comparison import Counts, compare_frames, compare_misuse
 from lucky_transport_migration.parity.step_parity import MODES, prove, total_steps
 from lucky_transport_migration.paths import ConnectedEngine
 from tests.planted.changes import one_bit, over_path
@@ -96,39 +95,6 @@ def test_an_engine_that_cannot_hold_is_compared_by_whole_resets(twin: str) -> No
     assert "same_step" in outcome.not_compared
 
 
-def test_another_seed_is_found_in_the_first_reset(serve: Any) -> None:
-    envs = {"a": VectorEnv(serve(seed=0)), "b": VectorEnv(serve(seed=1))}
-    found = compare_envs(envs, policy(envs["a"].transport, 20), 20, "next_step", Counts())
-    assert found is not None
-    assert found.place == AtMove("next_step", 1, "reset")
-    assert (found.difference.where, found.difference.env) == ("observation", 0)
-    assert found.values["a"] != found.values["b"]
-    for env in envs.values():
-        env.close()
-
-
-@pytest.mark.parametrize(
-    ("field", "where", "named"),
-    [
-        ("observations", (2, 5), ("observation", 2, (5,))),
-        ("rewards", (3,), ("reward", 3, ())),
-        ("signals", (1, 2), ("info.reward_terms.centred", 2, ())),
-    ],
-)
-def test_an_injected_difference_is_reported_with_step_env_and_field(
-    serve: Any, field: str, where: tuple[int, ...], named: tuple[str, int, tuple[int, ...]]
-) -> None:
-    true = serve()
-    liar = Liar(serve(), field, 7, where)  # exchange 1 is the reset, so exchange 7 is the sixth step
-    envs = {"true": VectorEnv(true), "liar": VectorEnv(liar)}
-    found = compare_envs(envs, RolloutPlan(true.spec, 0, 1000), 30, "next_step", Counts())
-    assert found is not None
-    assert (found.difference.where, found.difference.env, found.difference.index) == named
-    assert found.place == AtMove("next_step", 7, "step")
-    for env in envs.values():
-        env.close()
-
-
 def test_a_field_of_the_spec_that_a_rule_leaves_out_may_differ_and_is_listed(
     twin: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,39 +109,12 @@ def test_a_field_of_the_spec_that_a_rule_leaves_out_may_differ_and_is_listed(
     assert outcome.not_compared["spec.step_s"] == "ours is slower"
 
 
-def test_frames_are_compared_below_the_env(serve: Any) -> None:
-    true, liar = serve(), Liar(serve(), "signals", 4, (3, 1))
-    found = compare_frames({"true": true, "liar": liar}, policy(true, 50), 50, Counts())
-    assert found is not None
-    assert isinstance(found.place, AtMove)
-    assert found.place.mode == "frames"
-    assert (found.difference.where, found.difference.env, found.difference.index) == ("signals.time_out", 1, ())
-
-
 def test_a_reward_that_is_not_the_sum_of_its_terms_is_found_even_when_all_agree(serve: Any) -> None:
     liars = {name: Liar(serve(), "rewards", 3, (2,)) for name in ("a", "b")}
     found = compare_frames(liars, policy(liars["a"], 50), 50, Counts())
     assert found is not None
     assert (found.difference.where, found.difference.env) == ("reward", 2)
     assert found.values["a"] == pytest.approx(found.values["sum of its terms"] + 0.5)
-
-
-class Doubler(Liar):
-    """Makes exchange `at` twice and hands out the second frame."""
-
-    def recv(self, deadline: Any = None) -> Frame:
-        frame = self.inner.recv(deadline)
-        if frame.seq == self._at:
-            self.inner.send(self.inner.actions)
-            frame = self.inner.recv(deadline)
-        return frame
-
-
-def test_a_doubled_exchange_is_found(serve: Any) -> None:
-    true, doubler = serve(), Doubler(serve(), "", 5, ())
-    found = compare_frames({"true": true, "doubler": doubler}, policy(true, 1000), 50, Counts())
-    assert found is not None
-    assert found.place == AtMove("frames", 5, "step")
 
 
 def test_another_text_for_the_same_misuse_is_a_difference(serve: Any) -> None:
@@ -221,20 +160,9 @@ def test_a_connection_that_steps_after_another_one_is_compared(twin: str, monkey
     assert list(outcome.modes) == ["frames"]
 
 
-@pytest.mark.parametrize("names", [("inproc",), ("inproc", "inproc")])
-def test_a_comparison_needs_two_different_paths(names: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match="at least two different paths"):
-        prove("toy", names, num_envs=1, steps=1, seed=0)
-
-
 def test_an_unknown_engine_is_named(twin: str) -> None:
     with pytest.raises(UnknownName, match="no engine 'tyo'; did you mean 'toy'"):
         prove("tyo", ("inproc", twin), num_envs=1, steps=1, seed=0)
-
-
-def test_an_unknown_path_is_named() -> None:
-    with pytest.raises(UnknownName, match="no transport 'smh'"):
-        prove("toy", ("inproc", "smh"), num_envs=1, steps=1, seed=0)
 
 
 @pytest.mark.exhaustive

@@ -20,7 +20,6 @@ from lucky_transport_migration.routing.router import ProcessRouter
 from tests.support.waiting import until
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
-_SHM = Decision("shm", "grpc", "shm")
 _COMPLETE = Decision("shm", "", "complete")
 
 _SCHEMA = method("AgentService/GetAgentSchema")

@@ -206,18 +206,6 @@ def test_without_a_description_bytes_are_compared_and_that_is_said(
     assert "/weather.v1.Weather/Chat" in differing
 
 
-def test_a_server_that_is_gone_is_a_difference(
-    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms
-) -> None:
-    transport, file = recorded
-    shm = f"shm://{unique_name()}"
-    with _served(programs, weather, shm=shm) as target:
-        pass
-    found = _replayed(programs, file, f"grpc://{target}", code=1)
-    assert (found["calls"], found["compared"]) == (11, 1), transport
-    assert found["first_difference"]["aspect"] == "code"
-
-
 def test_two_servers_are_compared_with_the_recording_and_with_each_other(
     recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms
 ) -> None:
