@@ -1,4 +1,4 @@
-"""Every method that a command can name: LuckyEngine's, described ones, seen ones; names fit the same for all."""
+"""Every method that a command can name, and its effect: LuckyEngine's, described ones, seen ones."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.errors import ConfigError, UnknownName
-from lucky_transport.messages.methods import Effect, Flow
+from lucky_transport.messages.methods import BY_NAME, METHODS, Effect, Flow
 from lucky_transport_migration.catalogue.catalogue import Catalogue
 from lucky_transport_migration.catalogue.descriptors import methods_in
+from lucky_transport_migration.catalogue.effects import REASONS
+from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
+from lucky_transport_migration.stages.stage_plan import StagePlan
 from tests.support.weather import WeatherPrograms
 
 _ENTITY = "/hazel.rpc.SceneService/GetEntity"
+
+
 _READ = "/weather.v1.Weather/GetForecast"
 
 
@@ -26,9 +31,6 @@ def kept(weather: WeatherPrograms, tmp_path: Path) -> Path:
     """A folder of evidence in which a program kept what describes its service."""
     (tmp_path / "services-0.binpb").write_bytes(weather.descriptor_set.read_bytes())
     return tmp_path
-
-
-# LuckyEngine's
 
 
 @pytest.mark.parametrize("text", ["SceneService/GetEntity", _ENTITY[1:], _ENTITY])
@@ -66,9 +68,6 @@ def test_a_row_covers_rows_about_no_other_methods() -> None:
     assert not covers("SceneService/Get*", "SceneService/*")
     assert not covers("*/Get*", "SceneService/ListEntities")
     assert covers("/my.team.*", "/my.team.Robots/Grip")
-
-
-# of services of a team's own
 
 
 def test_a_full_name_may_be_of_a_service_that_nothing_is_known_of() -> None:
@@ -130,3 +129,35 @@ def test_a_description_that_others_may_write_is_refused(kept: Path) -> None:
 def test_what_is_no_description_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="no FileDescriptorSet"):
         methods_in(b"\xff\xff", "x")
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "migrate.md"
+
+
+def test_each_method_has_a_reason_for_its_effect_in_the_tables_order() -> None:
+    assert list(REASONS) == [row.name for row in METHODS]
+    assert all(len(why.split()) >= 3 and not why.endswith(".") for why in REASONS.values())
+
+
+def test_the_readme_counts_the_methods_that_there_are() -> None:
+    assert f"each of the {len(METHODS)} methods has a side-effect class" in PAGE.read_text()
+
+
+def test_what_asks_changes_nothing_and_what_sets_changes_something() -> None:
+    for row in METHODS:
+        if row.short_name.startswith(("Get", "List", "Stream", "Validate")):
+            assert row.effect.name == "READ", row.name
+        if row.short_name.startswith(("Set", "Reset", "Step", "Enter", "Exit", "Fire", "Clear", "Bake", "Draw")):
+            assert row.effect.name != "READ", row.name
+
+
+def test_an_unknown_method_may_change_the_world() -> None:
+    catalogue = StagePlan.load().catalogue
+    assert catalogue.method("/my.team.Robots/Grip").effect.name == "WORLD"
+    assert catalogue.method("/my.team.Robots/Grip").reason == "nothing says what it changes"
+    assert catalogue.method("/hazel.rpc.AgentService/Step").reason == "one call is one tick of the simulation"
+
+
+def test_the_stepping_path_is_made_of_known_methods() -> None:
+    connection = {f"/lucky_transport.v1.BatchService/{name}" for name in ("Attach", "Exchange", "GetSpec")}
+    assert {BY_NAME[name].effect.name for name in STEPPING_PATH - connection} == {"WORLD"}

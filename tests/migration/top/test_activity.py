@@ -1,9 +1,10 @@
-"""What engines do at the moment, read from outside: nothing of them changes."""
+"""What engines and processes do at the moment, read from outside: nothing of them changes."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +13,22 @@ import pytest
 from lucky_transport import api
 from lucky_transport.diagnosis import containers
 from lucky_transport.diagnosis.check import CheckStatus, Roots
+from lucky_transport.diagnosis.servers import connections_to
 from lucky_transport.messages.methods import method
-from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.process import EngineProcess, python_command, unique_name
 from lucky_transport.shm.segment import header, segment, segment_files
 from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from lucky_transport_migration.top import processes
 from lucky_transport_migration.top.activity import ActivityMonitor, EngineActivity
+from lucky_transport_migration.top.step_samples import StepSamples
 from tests.support.resources import descriptors_of
 from tests.support.waiting import suspend, until
 
 SPEC = BatchSpec("toy", 3, ArraySpec(shape=(4,)), ArraySpec(shape=(2,)))
+
+
 GET_SCHEMA = method("AgentService/GetAgentSchema")
 
 
@@ -214,3 +220,138 @@ def test_an_engine_whose_heart_does_not_beat_is_hung(tmp_path: Path, monkeypatch
         header.put(one.mapping, "heartbeat", 8)
         assert only(activity).state == "ready"
     one.unlink()
+
+
+def command(proc: Path, *arguments: str, pid: int = 7) -> int:
+    (proc / str(pid)).mkdir(parents=True)
+    (proc / str(pid) / "cmdline").write_bytes("\0".join(arguments).encode() + b"\0")
+    return pid
+
+
+SERVE = ("serve", "toy", "--endpoint", "shm://demo", "--num-envs", "4", "--endpoint=grpc://127.0.0.1:0")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        ("/opt/venv/bin/lucky-transport",),
+        ("/usr/bin/python3", "/opt/venv/bin/lucky-transport"),
+        ("python3.13", "-m", "lucky_transport", "-v"),
+        tuple(python_command("lucky_transport")),
+        ("python3", "-X", "dev", "-Werror", *python_command("lucky_transport")[-2:]),
+    ],
+    ids=["command", "script", "module", "child", "child with flags"],
+)
+def test_the_endpoints_of_a_serve_are_found(tmp_path: Path, program: tuple[str, ...]) -> None:
+    pid = command(tmp_path, *program, *SERVE)
+    assert processes.served_endpoints(pid, tmp_path) == ["shm://demo", "grpc://127.0.0.1:0"]
+    assert processes.serving_pids(tmp_path) == [pid]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("timeout", "5", "lucky-transport", *SERVE),
+        ("/usr/bin/python3", "train.py", *SERVE),
+        ("lucky-transport", "inspect", "--endpoint", "serve"),
+        (),
+    ],
+    ids=["wrapper", "another program", "another command", "kernel thread"],
+)
+def test_what_serves_nothing_is_no_engine(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    assert processes.served_endpoints(command(tmp_path, *arguments), tmp_path) == []
+    assert processes.serving_pids(tmp_path) == []
+
+
+def test_a_process_that_is_gone_is_none(tmp_path: Path) -> None:
+    assert processes.read_process(7, tmp_path) is None
+    assert processes.listening_ports(7, tmp_path) == []
+
+
+def test_the_sockets_of_a_network_namespace_are_read_once_for_all_its_processes() -> None:
+    listening: dict[str, dict[str, int]] = {}
+    with socket.create_server(("127.0.0.1", 0)) as tcp:
+        for pid in (os.getppid(), os.getpid()):
+            ports = processes.listening_ports(pid, listening=listening)
+        assert tcp.getsockname()[1] in ports
+    assert len(listening) == 1
+    here = os.readlink(f"/proc/{os.getpid()}/ns/net")
+    assert processes.listening_ports(os.getpid(), listening={here: {}}) == []
+
+
+def test_this_process_is_read_with_its_ports_and_connections(tmp_path: Path) -> None:
+    found = processes.read_process(os.getpid())
+    assert found is not None
+    assert found.pid == os.getpid()
+    assert found.rss_bytes > 1 << 20
+    path = str(tmp_path / "s.sock")
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
+        assert tcp.getsockname()[1] in processes.listening_ports(os.getpid())
+        unix.bind(path)
+        unix.listen()
+        before = connections_to()
+        assert before is not None
+        assert before[path] == 0
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(path)
+            accepted, _ = unix.accept()
+            with accepted:
+                after = connections_to()
+                assert after is not None
+                assert after[path] == 1
+
+
+MS = 1_000_000
+
+
+def samples(*glances: tuple[int, int, int], window_s: float = 10.0) -> StepSamples:
+    """Samples of (milliseconds, frame counter, action counter)."""
+    made = StepSamples(window_s)
+    for at, frames, actions in glances:
+        made.add(at * MS, frames, actions)
+    return made
+
+
+def test_without_two_glances_nothing_is_known() -> None:
+    for made in (samples(), samples((0, 5, 5))):
+        reading = made.read()
+        assert (reading.rate, reading.p50_s, reading.p99_s, reading.engine_share) == (0.0, None, None, None)
+
+
+def test_fast_steps_are_averaged_between_two_glances() -> None:
+    reading = samples(*[(10 * n, 100 * n, 100 * n) for n in range(11)]).read()
+    assert reading.rate == pytest.approx(10_000)
+    assert reading.p50_s == reading.p99_s == pytest.approx(100e-6)
+
+
+def test_slow_steps_are_timed_from_one_move_of_the_counter_to_the_next() -> None:
+    reading = samples(*[(10 * n, n // 5, n // 5) for n in range(51)]).read()
+    assert reading.rate == pytest.approx(20)
+    assert reading.p50_s == reading.p99_s == pytest.approx(50e-3)
+
+
+def test_a_percentile_is_of_steps_not_of_glances() -> None:
+    """98 steps in the first 10 ms after a move, two that take 50 ms each: the median is a fast one, p99 a slow one."""
+    reading = samples((0, 0, 0), (10, 1, 1), (20, 99, 99), (120, 101, 101)).read()
+    assert reading.p50_s == pytest.approx(10e-3 / 98)
+    assert reading.p99_s == pytest.approx(50e-3)
+
+
+def test_the_engines_share_counts_the_glances_at_which_it_had_actions_and_no_frame() -> None:
+    assert samples((0, 1, 2), (10, 2, 2), (20, 2, 3), (30, 3, 3)).read().engine_share == 0.5
+
+
+def test_old_glances_are_forgotten() -> None:
+    reading = samples(*[(100 * n, n, n) for n in range(100)], window_s=1.0).read()
+    assert reading.seen_s == pytest.approx(1.0)
+
+
+def test_a_counter_of_any_size_is_read() -> None:
+    most = (1 << 64) - 2
+    assert samples((0, most, 0), (10, most + 1, 0)).read().rate == pytest.approx(100)
+
+
+@pytest.mark.parametrize("frames", [3, 1 << 60], ids=["backwards", "a leap"])
+def test_a_counter_that_goes_where_no_step_leads_begins_anew(frames: int) -> None:
+    reading = samples((0, 10, 10), (10, 20, 20), (20, frames, frames), (30, frames + 1, frames + 1)).read()
+    assert reading.rate == pytest.approx(100)
