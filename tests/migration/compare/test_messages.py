@@ -1,4 +1,4 @@
-"""Messages are equal when the wire carries the same, or when a rule of lucky_transport.toml says that they are close."""
+"""Messages are equal when the wire carries the same, or when a rule of the project says that they are close."""
 
 from __future__ import annotations
 

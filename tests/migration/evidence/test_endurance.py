@@ -1,4 +1,4 @@
-"""A policy survives full disks, floods, forks and the death of its process, and harms nobody meanwhile."""
+"""A policy survives full disks, floods, forks and the death of its process, and harms nobody; Prometheus sees it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lucky_transport_migration.evidence import lines
+from lucky_transport.version import install_command
+from lucky_transport_migration.evidence import lines, metrics
+from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import EQUAL
@@ -177,3 +180,139 @@ def test_a_policy_that_nobody_holds_is_collected(project: Any) -> None:
     gone = weakref.ref(EvidencePolicy(project.folder, metrics=Metrics(CollectorRegistry())))
     gc.collect()
     assert gone() is None
+
+
+def test_an_item_that_cannot_be_worked_on_is_counted_and_the_next_one_is_done(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    done = threading.Event()
+
+    def work(item: str) -> None:
+        if item == "broken":
+            raise KeyError(item)
+        done.set()
+
+    inbox = EvidenceQueue("some inbox", work)
+    inbox.put("broken")
+    inbox.put("whole")
+    assert done.wait(PATIENCE_S)
+    inbox.close(10)
+    assert inbox.refused == 1
+    (record,) = caplog.records
+    assert record.getMessage() == "some inbox: an item could not be worked on"
+
+
+def test_close_waits_for_what_is_worked_on_though_who_began_it_has_not_gone_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    working, go_on, started = threading.Event(), threading.Event(), threading.Event()
+    done: list[tuple[int, str]] = []
+
+    def work(item: int) -> None:
+        working.set()
+        assert go_on.wait(PATIENCE_S)
+        done.append((item, threading.current_thread().name))
+
+    start = threading.Thread.start
+
+    def start_and_stay(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "evidence":
+            assert started.wait(PATIENCE_S)
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_stay)
+    queue = EvidenceQueue("evidence", work)
+    first = threading.Thread(target=queue.put, args=(1,), name="who began it")
+    first.start()
+    assert working.wait(PATIENCE_S)
+    queue.put(2)
+    closing = threading.Thread(target=queue.close, args=(PATIENCE_S,))
+    closing.start()
+    go_on.set()
+    closing.join(PATIENCE_S)
+    assert done == [(1, "evidence"), (2, "evidence")]
+    started.set()
+    first.join(PATIENCE_S)
+
+
+def test_a_signal_handler_that_raises_before_the_thread_starts_costs_nothing_but_that_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = threading.Event()
+    queue = EvidenceQueue("some inbox", lambda item: done.set())
+
+    def strike(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", strike)
+        with pytest.raises(KeyboardInterrupt):
+            queue.put("first")
+    queue.put("second")
+    assert done.wait(PATIENCE_S)
+    assert queue.close(PATIENCE_S)
+
+
+def test_metrics_count_calls_verdicts_durations_and_demotions(project: Any, both: Both) -> None:
+    registry = CollectorRegistry()
+    policy = project.policy(metrics=Metrics(registry))
+    policy.note(both([JOINTS], [JOINTS]))
+    policy.note(both([JOINTS], [OTHER_JOINTS]))
+    policy.close()
+
+    def value(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(name, {"method": READ, **labels})
+
+    compared = {"stage": "shadow", "verdict": "different", "aspect": "item"}
+    assert value("lucky_transport_calls_total", stage="shadow", transport="grpc", code="OK") == 2
+    assert value("lucky_transport_compared_total", **compared) == 1
+    assert value("lucky_transport_call_seconds_count", transport="shm", role="shadow") == 2
+    assert value("lucky_transport_call_seconds_sum", transport="shm", role="shadow") == pytest.approx(2e-4)
+    assert value("lucky_transport_demotions_total", to="grpc") == 1
+
+
+def test_metrics_are_served_where_a_port_is_given(
+    project: Any, both: Both, unused_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Any] = []
+    start = metrics.start_http_server
+    monkeypatch.setattr(metrics, "start_http_server", lambda *args, **named: started.append(start(*args, **named)))
+    project.write(rest=f"metrics_port = {unused_port}")
+    policy = project.policy(metrics=None)
+    again = project.policy(metrics=None)
+    policy.note(both([JOINTS], [JOINTS]))
+    policy.close()
+    again.close()
+    assert project.told[0].startswith("1 of 1 call of 1 method")
+    ((server, thread),) = started
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=10) as page:
+            text = page.read().decode()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(PATIENCE_S)
+    assert f'lucky_transport_compared_total{{aspect="",method="{READ}",stage="shadow",verdict="equal"}} 1.0' in text
+
+
+def test_a_port_that_is_taken_is_said_and_the_policy_works(project: Any, both: Both, taken_port: int) -> None:
+    project.write(rest=f"metrics_port = {taken_port}")
+    policy = project.policy(metrics=None)
+    policy.note(both([JOINTS], [JOINTS]))
+    policy.close()
+    assert project.told[0].startswith(f"no metrics at port {taken_port}: ")
+    assert len(project.evidence) == 1
+
+
+def test_without_prometheus_client_nothing_is_counted_and_only_a_port_makes_that_worth_saying(
+    project: Any, both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    monkeypatch.delitem(sys.modules, metrics.__name__)
+    project.policy(metrics=None).close()
+    assert project.told == []
+    project.write(rest="metrics_port = 9")
+    policy = project.policy(metrics=None)
+    policy.note(both([JOINTS], [JOINTS]))
+    policy.close()
+    assert project.told[0].startswith("no metrics at port 9: ")
+    assert project.told[0].endswith(install_command("metrics"))
+    assert len(project.evidence) == 1

@@ -1,4 +1,4 @@
-"""Evidence survives being written and read; what a killed process tore hides nothing."""
+"""Evidence survives being written and read; requests are told apart, and whose side ended a call."""
 
 from __future__ import annotations
 
@@ -10,13 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport.errors import ConfigError
+from lucky_transport.errors import ConfigError, EngineFailed, NotReachable, PeerDied, PeerTimeout, Status, StatusError
+from lucky_transport.messages import GetAgentSchemaRequest, GetSceneInfoRequest, LidarSensorRequest
+from lucky_transport.routing import Ending
+from lucky_transport_migration.evidence.call_comparison import request_hash
+from lucky_transport_migration.evidence.outcome import as_seen, ending_of
 from lucky_transport_migration.evidence.record import Evidence, SideResult, read_folder
 from lucky_transport_migration.jsonl import moment
 
 TEXT = st.text(max_size=20)
+
+
 SIDES = st.builds(SideResult, TEXT, TEXT, st.floats(0, 1e9), st.integers(0, 1000))
+
+
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+
+
 EVIDENCE = st.builds(
     Evidence,
     method=TEXT,
@@ -124,3 +134,54 @@ def test_evidence_of_another_version_is_said(tmp_path: Path) -> None:
     (tmp_path / "calls-1.jsonl").write_text('{"v": 2}\n')
     with pytest.raises(ConfigError, match=r"calls-1.jsonl: evidence of version 2; this version reads 1"):
         list(read_folder(tmp_path))
+
+
+PAYLOADS = st.lists(st.binary(min_size=1, max_size=20), max_size=4)
+
+
+@given(PAYLOADS, PAYLOADS)
+def test_equal_requests_have_one_hash_and_different_ones_do_not(left: list[bytes], right: list[bytes]) -> None:
+    assert (request_hash(left) == request_hash(right)) == (left == right)
+
+
+def test_messages_are_told_apart_by_their_fields() -> None:
+    hashes = [request_hash(GetAgentSchemaRequest(name)) for name in ("agent_1", "agent_2", "agent_1")]
+    assert hashes[0] == hashes[2] != hashes[1]
+    assert len(hashes[0]) == 16
+
+
+@pytest.mark.parametrize("request_", [None, b"", [], [b""], GetSceneInfoRequest(), LidarSensorRequest()], ids=repr)
+def test_what_carries_nothing_has_no_hash(request_: Any) -> None:
+    assert request_hash(request_) == ""
+
+
+_LATE = Ending("DEADLINE_EXCEEDED", "Deadline Exceeded", is_local=True)
+
+
+@pytest.mark.parametrize(
+    ("took_s", "timeout_s", "is_local"), [(1.0, 1.0, True), (0.998, 1.0, True), (0.2, 1.0, False), (9.0, None, False)]
+)
+def test_a_deadline_is_over_when_the_callers_clock_says_so(
+    took_s: float, timeout_s: float | None, is_local: bool
+) -> None:
+    assert as_seen(_LATE, int(took_s * 1e9), timeout_s).is_local == is_local
+
+
+def test_another_end_stays_as_it_is_whatever_the_clock_says() -> None:
+    gone = Ending("UNAVAILABLE", "Socket closed", is_local=True)
+    assert as_seen(gone, 0, 1.0) is gone
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "is_local"),
+    [
+        (NotReachable("nobody there"), "UNAVAILABLE", True),
+        (PeerDied("it ended"), "UNAVAILABLE", True),
+        (PeerTimeout("too late"), "DEADLINE_EXCEEDED", True),
+        (StatusError(Status.UNAVAILABLE, "try again"), "UNAVAILABLE", False),
+        (EngineFailed("it broke"), "INTERNAL", False),
+    ],
+)
+def test_of_a_typed_call_the_error_says_it(error: Exception, code: str, is_local: bool) -> None:
+    found = ending_of(error)
+    assert (found.code, found.is_local) == (code, is_local)

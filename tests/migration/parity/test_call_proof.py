@@ -1,8 +1,9 @@
-"""A proof of typed calls: a candidate that is late or gone, its evidence, two engines of one path, moving worlds."""
+"""A proof of calls, typed or of a service: a candidate that is late or gone, two engines of one path, deadlines."""
 
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,24 @@ from lucky_transport.messages import StepRequest
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.routing import Decision
 from lucky_transport_migration import paths
+from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.compare.difference import AtCall
 from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import compare
-from lucky_transport_migration.evidence.outcome import Comparison
-from lucky_transport_migration.evidence.record import EQUAL, PROOF, read_folder
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CallOutcome, Comparison
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, PROOF, read_folder
 from lucky_transport_migration.parity.call_answers import OF_STATES, watched
 from lucky_transport_migration.parity.call_proof import prove_commands
 from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
+from lucky_transport_migration.parity.service_call import ServiceCall
+from lucky_transport_migration.parity.service_pair import ServerPair
+from lucky_transport_migration.parity.service_servers import ServerCommand
 from lucky_transport_migration.paths import ConnectedEngine
 from tests.planted.changes import answers, fails, over_path
+from tests.support.weather import WeatherPrograms
+
+pytest.importorskip("grpc")
 
 SCHEMA = method("AgentService/GetAgentSchema")
 
@@ -90,3 +98,90 @@ def test_streams_of_states_follow_the_world_over_every_transport(engine: str) ->
             )
             if mine.code == "OK":
                 assert first_unequal(row.response, mine.items[0], mine.items[2], streamed=True), "the world stood still"
+
+
+@dataclass
+class Server:
+    """Answers every call with one outcome, and keeps what it was asked with."""
+
+    outcome: CallOutcome
+    asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    @property
+    def caller(self) -> Any:
+        return self
+
+    def ask(self, *_: Any, **given: Any) -> CallOutcome:
+        self.asked.append(given)
+        return self.outcome
+
+
+@pytest.mark.parametrize(
+    ("control", "candidate", "verdict"),
+    [
+        ("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", EQUAL),
+        ("DEADLINE_EXCEEDED", "OK", DIFFERENT),
+        ("OK", "DEADLINE_EXCEEDED", DIFFERENT),
+        ("DEADLINE_EXCEEDED", "UNAVAILABLE", DIFFERENT),
+    ],
+)
+def test_a_call_whose_deadline_is_over_ends_alike_on_both(
+    weather: WeatherPrograms, control: str, candidate: str, verdict: str
+) -> None:
+    row = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")[0]
+    one, two = Server(CallOutcome("grpc", code=control)), Server(CallOutcome("shm", code=candidate))
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, (one, two))  # type: ignore[arg-type]
+    asked = pair.ask(row, ServiceCall((row.request(),), is_late=True), reverse=True)
+    assert asked.evidence.verdict == verdict
+    assert asked.differs == (verdict == DIFFERENT)
+    assert [given["timeout_s"] < 0 for server in (one, two) for given in server.asked] == [True, True]
+    if asked.differs:
+        assert asked.located(3, "with no time left").values == {"grpc": control, "shm": candidate}
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_only_where_no_connection_stood_a_server_may_have_ended(weather: WeatherPrograms, is_local: bool) -> None:
+    row = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")[0]
+    one, two = Server(CallOutcome("grpc")), Server(CallOutcome("shm", code="UNAVAILABLE", is_local=is_local))
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, (one, two))  # type: ignore[arg-type]
+    asked = pair.ask(row, ServiceCall((row.request(),)), reverse=False)
+    assert asked.differs
+    assert asked.is_gone == is_local, "a proof waits for the end of a server only then"
+
+
+def test_a_refusal_for_want_of_what_a_recording_masks_shows_nothing(weather: WeatherPrograms) -> None:
+    row = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")[0]
+    refused = [Server(CallOutcome(name, code="UNAUTHENTICATED")) for name in ("grpc", "shm")]
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, tuple(refused))  # type: ignore[arg-type]
+    call = ServiceCall((row.request(),), without=("authorization",), answered="OK")
+    found = pair.ask(row, call, reverse=False).evidence
+    assert (found.verdict, found.why) == (NOT_COMPARED, "it is made without its secret, and ended with UNAUTHENTICATED")
+
+
+def test_an_endless_stream_is_left_after_a_few_items_once_its_calls_have_come_to_no_end(
+    weather: WeatherPrograms,
+) -> None:
+    rows = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")
+    row = next(one for one in rows if one.name.endswith("/WatchForecast"))
+    servers = [Server(CallOutcome(name, code="DEADLINE_EXCEEDED", took_us=10.1e6)) for name in ("grpc", "shm")]
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, tuple(servers))  # type: ignore[arg-type]
+    for _ in range(4):
+        pair.ask(row, ServiceCall((row.request(),)), reverse=False)
+    given = [(one["timeout_s"], one["cancel_after"]) for one in servers[0].asked]
+    assert given == [(10.0, None)] * 3 + [(2.0, 3)]
+
+
+@pytest.mark.parametrize(
+    ("deadline", "timeout_s", "cancel_after_s"),
+    [("", 10.0, None), ("none", None, 10.0), ("long", 2_592_000.0, 10.0), ("short", 4.0, None)],
+)
+def test_a_call_has_the_deadline_that_it_is_drawn_with(
+    weather: WeatherPrograms, deadline: str, timeout_s: float | None, cancel_after_s: float | None
+) -> None:
+    row = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")[0]
+    servers = [Server(CallOutcome(name, took_us=0.2e6)) for name in ("grpc", "shm")]
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, tuple(servers))  # type: ignore[arg-type]
+    pair.ask(row, ServiceCall((row.request(),)), reverse=False)
+    pair.ask(row, ServiceCall((row.request(),), deadline=deadline), reverse=False)
+    asked = servers[1].asked[-1]
+    assert (asked["timeout_s"], asked["cancel_after_s"]) == (timeout_s, cancel_after_s)

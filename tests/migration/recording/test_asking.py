@@ -1,20 +1,33 @@
-"""How recorded calls of a team's own service are made again, and what their ends show."""
+"""How recorded calls of a team's own service are made again, where a server is lost, and calls that had not ended."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lucky_transport.routing import Decision
+from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.evidence.outcome import CallOutcome
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence
+from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, NOT_ENDED, Evidence, SideResult
+from lucky_transport_migration.evidence.summary import RunSummary
 from lucky_transport_migration.recording.asking import Asking, RecordedMethods, compared
-from lucky_transport_migration.recording.entries import MASKED, RecordedCall, masked
+from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, Header, RecordedCall, line_of, masked
+from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
+from lucky_transport_migration.recording.result import UNMADE, ReplayResult
+from lucky_transport_migration.routing.recording_policy import RecordingPolicy
+from tests.migration.recording.test_recording_policy import Inner
 
 STREAM = RecordedCall(
     "/t.Own/Watch", "protobuf", "grpc", (b"ask",), (b"a", b"b"), "CANCELLED", left=True, us=2e6, arity="unary_stream"
 )
+
+
 UNARY = replace(STREAM, call="/t.Own/Get", arity="unary_unary", items=())
 
 
@@ -94,3 +107,104 @@ def test_a_refusal_for_want_of_a_secret_that_no_recording_has_shows_nothing() ->
 
 def test_without_a_word_on_how_it_is_called_no_call_is_made() -> None:
     assert RecordedMethods().find(replace(STREAM, arity="")) is None
+
+
+GET = RecordedCall("/t.Own/Get", PROTOBUF, "grpc", (b"ask",), (b"a",), arity="unary_unary")
+
+
+ANSWERED = CallOutcome("shm", [b"a"])
+
+
+LOST = CallOutcome("shm", code="UNAVAILABLE", details="Socket closed", is_local=True)
+
+
+REFUSED = CallOutcome("shm", code="UNAVAILABLE", details="busy")
+
+
+class Server:
+    """Answers as told; it is back as often as told. waits: how long it was waited for."""
+
+    def __init__(self, answers: Sequence[CallOutcome], back: Sequence[bool] = ()) -> None:
+        self._answers, self._back = iter(answers), iter(back)
+        self.waits: list[float] = []
+
+    def ask(self, method: ServiceMethod, requests: Sequence[bytes], **_: Any) -> CallOutcome:
+        return next(self._answers)
+
+    def is_ready(self, within_s: float) -> bool:
+        self.waits.append(within_s)
+        return next(self._back)
+
+
+def replayed(folder: Path, server: Server, calls: int = 5) -> ReplayResult:
+    file, result = folder / "run.jsonl", ReplayResult()
+    file.write_text(line_of(Header("grpc")) + line_of(GET) * calls)
+    place = ReplayPlace("shm://own")
+    vars(place)["_caller"] = server
+    replay_at(Recording(file), [place], ComparisonRules(), [result.add])
+    return result
+
+
+def test_a_replay_goes_on_where_the_server_is_back(tmp_path: Path) -> None:
+    result = replayed(tmp_path, Server([ANSWERED, LOST, ANSWERED, LOST, ANSWERED], [True, True]))
+    assert (result.calls, result.compared, result.bad) == (5, 5, 2)
+    assert result.first is not None
+    assert (result.first.where, result.first.values["shm"]) == ("call 2: code", "UNAVAILABLE: Socket closed")
+    assert "not made" not in result.sentence
+
+
+def test_what_is_not_made_since_the_server_is_lost_is_said(tmp_path: Path) -> None:
+    result = replayed(tmp_path, Server([ANSWERED, LOST], [False]))
+    assert (result.calls, result.compared, result.equal) == (5, 2, False)
+    assert result.sentence.startswith("DIFFERENT: /t.Own/Get: code differs at call 2: code")
+    assert result.sentence.endswith(f" 3 calls and steps were not made: {UNMADE}.")
+    assert result.methods["/t.Own/Get"].unseen == {UNMADE: 3}
+
+
+def test_it_waits_for_a_server_so_long_in_all(tmp_path: Path) -> None:
+    server = Server([LOST] * 5, [True] * 5)
+    replayed(tmp_path, server)
+    assert server.waits == sorted(server.waits, reverse=True)
+    assert max(server.waits) <= 5
+
+
+def test_a_handler_that_says_unavailable_is_no_lost_server(tmp_path: Path) -> None:
+    server = Server([REFUSED] * 5)
+    result = replayed(tmp_path, server)
+    assert (result.compared, server.waits) == (5, [])
+
+
+METHOD = "/hazel.rpc.SceneService/ListEntities"
+
+
+def test_a_recording_says_which_calls_had_not_ended(tmp_path: Path) -> None:
+    policy = RecordingPolicy(Inner(), tmp_path / "run.jsonl")
+    outcome = CallOutcome("grpc", [b"one"], "CANCELLED", "the program ended before the call did")
+    for unfinished in (False, True):
+        policy.note(
+            Comparison(METHOD, Decision("grpc"), outcome, request=b"", ended_early=unfinished, unfinished=unfinished)
+        )
+    policy.close()
+    assert [
+        isinstance(one, RecordedCall) and one.unfinished for one in Recording(tmp_path / "run.jsonl").entries()
+    ] == [False, True]
+
+
+def test_replay_and_the_program_itself_say_how_many_there_are(tmp_path: Path) -> None:
+    equal = Evidence(METHOD, "", SideResult("grpc"), verdict=EQUAL)
+    cut = Evidence(METHOD, "", SideResult("grpc"), verdict=EQUAL, left_out={"status": "", NOT_ENDED: ""})
+    unseen = Evidence(METHOD, "", SideResult("grpc"), verdict=NOT_COMPARED, why=NOT_ENDED)
+    result, summary = ReplayResult(), RunSummary()
+    for one in (equal, cut, unseen):
+        result.add(one)
+        summary.add(one)
+    assert result.plain()["unfinished"] == 2
+    assert result.sentence.endswith(
+        "2 calls had not ended when the program did: no more is compared than came until then."
+    )
+    assert "2 calls had not ended when the program did" in summary.sentence(tmp_path)
+    assert [one.is_unfinished for one in map(Evidence.read, (equal.write(), cut.write(), unseen.write()))] == [
+        False,
+        True,
+        True,
+    ]

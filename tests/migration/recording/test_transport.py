@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 import lucky_transport
+from lucky_transport import api
 from lucky_transport.codec.flatbuffers import decode
 from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, LocalProtocolError, Unimplemented
 from lucky_transport.messages.methods import method
-from lucky_transport.transport import Frame
+from lucky_transport.testing.contract import TransportContract
+from lucky_transport.transport import Capabilities, Frame, Transport
 from lucky_transport_migration.recording.entries import RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.recorded_transport import RecordedTransport, recorded_endpoint
@@ -21,7 +24,10 @@ from tests.support.waiting import PATIENCE_S
 
 Serve = Callable[..., str]
 
+
 LIST = method("SceneService/ListEntities")
+
+
 SLOTS = method("AgentService/StreamPolicySlotState")
 
 
@@ -165,3 +171,22 @@ def test_a_wrong_seed_is_refused(serve_toy: Serve, tmp_path: Path) -> None:
 def test_nothing_is_served_there() -> None:
     with pytest.raises(Unimplemented):
         lucky_transport.serve("toy", "recorded:")
+
+
+@pytest.mark.exhaustive
+class TestRecorded(TransportContract):
+    declares = Capabilities(zero_copy=True, streams=True, sessions=True, images=True)
+    endpoint = "shm://{name}"
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.file = tmp_path / "run.jsonl.gz"
+
+    def connect(self, endpoint: Endpoint) -> Transport:
+        return api.open_transport(recorded_endpoint(str(endpoint), self.file))
+
+    def test_its_file_can_be_read_to_the_end(self) -> None:
+        with self.open_client() as client:
+            self.check_alive(client)
+            client.step(client.actions)
+        assert len(list(Recording(self.file).entries())) == 2

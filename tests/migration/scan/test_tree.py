@@ -1,14 +1,20 @@
-"""Code bases as they are: links, pipes, other encodings, broken files, rights, too much nesting."""
+"""What a tree of files is, what no one can switch in it, and the result as scripts and people read it."""
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lucky_transport_migration.scan.scanner import files_of, scan
+from lucky_transport.other_grpc import COMPILED, COMPILED_USES, OTHER_STACKS, why_unmoved
+from lucky_transport_migration.scan.findings import KINDS
+from lucky_transport_migration.scan.scanner import files_of, scan, scan_again
+from lucky_transport_migration.scan.show import show_result
+from lucky_transport_stubs.run.activation import BOOTSTRAP
 
 
 def test_a_loop_of_links_ends_and_a_file_is_read_once(tree: Any) -> None:
@@ -116,3 +122,116 @@ def test_a_folder_that_cannot_be_listed_is_reported(tmp_path: Path, monkeypatch:
 def test_files_come_in_the_order_of_their_names(tree: Any) -> None:
     root = tree({"b/z.py": "", "b/a.py": "", "a.py": "", "c.py": ""})
     assert [path.relative_to(root).as_posix() for path in files_of(root)] == ["a.py", "c.py", "b/a.py", "b/z.py"]
+
+
+EVERYTHING = {
+    "app/client.py": "import grpc\nfrom g_pb2_grpc import GreeterStub\nGreeterStub(grpc.insecure_channel('h:1'))\n",
+    "app/server.py": "import grpc\nimport g_pb2_grpc as g\nclass G(g.GreeterServicer): ...\ngrpc.server(pool)\n",
+    "app/train.py": "from luckyrobots import LuckyEnv\nLuckyEnv()\n",
+    "requirements.txt": "grpcio\n",
+    "Makefile": "x:\n\tpython -m grpc_tools.protoc\n",
+    "g_pb2_grpc.py": "import grpc",
+}
+
+
+def test_json_has_the_fixed_names(tree: Any) -> None:
+    plain = json.loads(json.dumps(scan(tree(EVERYTHING)).plain()))
+    for finding in plain["findings"]:
+        assert {"path", "line", "kind", "symbol", "level"} <= set(finding)
+        assert finding["kind"] in KINDS
+        assert finding["level"] in (1, 2, 3)
+    assert {finding["kind"] for finding in plain["findings"]} == set(KINDS)
+    assert plain["generated"] == {"files": 1, "stubs": 1, "paths": ["g_pb2_grpc.py"]}
+
+
+def test_findings_are_in_the_order_of_files_and_lines(tree: Any) -> None:
+    places = [(one.path, one.line) for one in scan(tree(EVERYTHING)).findings]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("left", [{name: text} for name, text in EVERYTHING.items()])
+def test_each_kind_of_thing_left_is_enough_for_something_to_be_left(tree: Any, left: dict[str, str]) -> None:
+    result = scan(tree(left | {"clean.py": "import lucky_transport\n"}))
+    assert not result.nothing_left
+    assert result.sentence.startswith("Left of gRPC: ")
+
+
+def test_code_without_grpc_has_nothing_left(tree: Any) -> None:
+    result = scan(tree({"a.py": "import lucky_transport\nlucky_transport.connect('shm://demo')\n", "b.txt": "grpcio"}))
+    assert result.nothing_left
+    assert result.sentence == "Nothing of gRPC is left in 1 file."
+
+
+def test_a_drop_in_still_needs_grpc_installed(tree: Any) -> None:
+    result = scan(tree({"a.py": "import lucky_transport_stubs\nlucky_transport_stubs.channel('shm://demo')\n"}))
+    assert [(one.kind, one.wire) for one in result.findings] == [("channel", False)]
+    assert result.nothing_on_wire
+    assert not result.nothing_left
+
+
+def test_the_sentence_counts_kinds_and_levels(tree: Any) -> None:
+    sentence = scan(tree(EVERYTHING)).sentence
+    assert sentence == (
+        "Left of gRPC: 12 places in 5 files, 3 on its wire and 9 that need its package "
+        "(5 imports, 2 channels and targets, 1 stub, 1 server, 1 servicer, "
+        "1 dependency, 1 build step); 8 at level 1, 2 at level 2, 2 at level 3; "
+        "1 generated file (1 with stubs)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import ray\n", [(1, "ray")]),
+        ("import os\nfrom ray import serve\n", [(2, "ray")]),
+        ("import reverb.client as c\nimport launchpad as lp\n", [(1, "reverb"), (2, "launchpad")]),
+        ("import jax\njax.distributed.initialize('host:1', 2, 0)\n", [(2, "jax.distributed.initialize")]),
+        ("from jax import distributed as d\nd.initialize()\n", [(2, "jax.distributed.initialize")]),
+        ("import tensorflow as tf\ntf.distribute.Server({})\n", [(2, "tensorflow.distribute.Server")]),
+        (
+            "import tensorflow as tf\ntf.data.experimental.service.DispatchServer()\n",
+            [(2, "tensorflow.data.experimental.service")],
+        ),
+        ("from pinecone.grpc import PineconeGRPC\nPineconeGRPC()\n", [(2, "pinecone.grpc")]),
+        ("from pinecone import Pinecone\nPinecone()\n", []),
+        ("import jax\njax.jit(len)\nimport tensorflow as tf\ntf.constant(1)\n", []),
+        ('"""\nimport ray\n"""\nfrom .ray import beam\nimport arrays\n', []),
+        ("import ray(\n", []),
+    ],
+)
+def test_what_no_one_can_switch_is_found(tree: Any, source: str, found: list[tuple[int, str]]) -> None:
+    result = scan(tree({"a.py": source}))
+    assert [(one.line, one.symbol) for one in result.unmoved] == found
+    assert all(one.why == why_unmoved(one.symbol) for one in result.unmoved)
+    assert result.nothing_left or result.unread
+    assert result.plain()["unmoved"] == [one.plain() for one in result.unmoved]
+
+
+def test_it_is_shown_with_the_reason(tree: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    show_result(scan(tree({"a.py": "import ray\n"})))
+    shown = capsys.readouterr().out
+    assert "a.py:1: ray has a gRPC of its own in its wheel, between its nodes and workers, in C++;" in shown
+    assert "Nothing of gRPC is left in 1 file." in shown
+
+
+def test_a_changed_file_is_looked_at_again(tree: Any) -> None:
+    result = scan(tree({"a.py": "import ray\n", "b.py": "import reverb\n"}))
+    after = scan_again(result, {"b.py": b"import courier\n"})
+    assert [(one.path, one.symbol) for one in after.unmoved] == [("a.py", "ray"), ("b.py", "courier")]
+
+
+def test_run_names_the_modules_of_the_table() -> None:
+    bootstrap = ast.parse(Path(BOOTSTRAP, "sitecustomize.py").read_text(encoding="utf-8"))
+    (named,) = (
+        node.value
+        for node in bootstrap.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_OTHERS"
+    )
+    names = [element.value for element in ast.walk(named) if isinstance(element, ast.Constant)]
+    assert sorted(map(str, names)) == sorted([*OTHER_STACKS, *COMPILED])
+
+
+def test_the_page_of_limits_names_them_all() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "limits.md").read_text(encoding="utf-8")
+    for name in [*OTHER_STACKS, *COMPILED, *COMPILED_USES]:
+        assert f"`{name}`" in page
