@@ -1,4 +1,4 @@
-"""What a bench plans to measure."""
+"""What a bench plans to measure, and the native limits beside the steps."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.suite import Cell, Plan
 from lucky_transport_migration.bench.suites.steps import COPY, IDLE, PACED_ENVS, STEPPING, cases_of, plan_of, prepare
+from lucky_transport_migration.bench.workloads import limits
 
 
 def plan(engine: str = IDLE, transports: tuple[str, ...] = ("grpc", "shm"), quick: bool = False) -> Plan:
@@ -128,3 +130,28 @@ def test_the_reference_is_compared_with_each_other_way_of_its_kind_and_with_noth
         assert (ours.path, ours.wait) == ("shm", "adaptive")
         assert other != ours
         assert replace(other, path="shm", wait="adaptive") == ours
+
+
+OPTIONS = {"obs_size": 4, "act_size": 2}
+
+
+def test_a_missing_compiler_is_a_note_and_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits.shutil, "which", lambda name: None)
+    limits.ping_pong_program.cache_clear()
+    plan = plan_of(IDLE, ("shm",), (1,), None, OPTIONS, rounds=1, quick=True)
+    found = limits.measure_limit(cases_of(plan)[-1].cells[0], plan)
+    assert isinstance(found, str)
+    assert "no native block limit" in found
+
+
+@pytest.mark.exhaustive
+def test_the_limits_cover_every_size_and_copy_what_a_step_copies() -> None:
+    plan = plan_of(IDLE, ("shm",), (1, 8), None, OPTIONS, rounds=1, quick=True)
+    cells = cases_of(plan)[-1].cells
+    assert {(cell.size, cell.what) for cell in cells if cell.wait == "spin"} == {
+        (n, engine) for n in (1, 8) for engine in (IDLE, "toy:copy")
+    }
+    found = limits.measure_limit(cells[-1], plan)
+    assert isinstance(found, (Measurement, str))
+    if isinstance(found, Measurement):
+        assert found.samples_ns.size >= 90

@@ -1,21 +1,39 @@
-"""The loops that time steps; what they count and what they refuse, never how long anything takes."""
+"""The loops that time steps, histograms, CPU time, and what a report says of the machine; never how long it takes."""
 
 from __future__ import annotations
 
 import asyncio
+import getpass
 import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hdrh.histogram import HdrHistogram
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench import measuring
+from lucky_transport_migration.bench.cpu import busiest_core, client_cpu_ns, engine_cpu_ns
+from lucky_transport_migration.bench.environment import capture
+from lucky_transport_migration.bench.histogram import Histogram
 from lucky_transport_migration.bench.measuring import Effort, Look, awaited_loop, closed_loop, measure_loop, open_loop
+from lucky_transport_migration.stats import percentile
 
 ACTIONS = np.zeros((1, 2), np.float32)
+
+
 NUMBER = Look("its number", lambda n: n)
+
+
 EFFORT = Effort(budget_s=0.002, least=3, most=50)
 
 
@@ -117,3 +135,87 @@ def test_an_open_loop_does_not_charge_a_step_for_a_sleep_that_ends_late(monkeypa
 
 def test_cpu_of_a_process_that_does_not_exist_is_unknown() -> None:
     assert closed_loop(lambda _: None, ACTIONS, EFFORT, None).engine_cpu_ns is None
+
+
+@given(st.lists(st.integers(1, 10**11), min_size=1, max_size=200), st.sampled_from([50.0, 99.0, 99.9]))
+def test_a_percentile_is_right_to_three_digits(values: list[int], share: float) -> None:
+    samples = np.array(values, np.int64)
+    exact = percentile(samples, share) / 1e3
+    assert abs(Histogram.of([samples]).us(share) - exact) <= exact * 1e-3 + 1e-3
+
+
+def test_rounds_are_merged() -> None:
+    found = Histogram.of([np.array([1000, 2000]), np.array([3000])])
+    assert found.n == 3
+    assert found.us(100.0) == pytest.approx(3.0, rel=1e-3)
+
+
+def test_the_deepest_percentile_is_named_only_with_enough_samples() -> None:
+    few, many = Histogram.of([np.full(99_999, 1000)]), Histogram.of([np.full(100_000, 1000)])
+    assert "p9999" not in few.percentiles()
+    assert many.percentiles() == {"p50": 1.0, "p99": 1.0, "p999": 1.0, "p9999": 1.0, "max": 1.0}
+
+
+def test_a_curve_ends_where_the_sample_does() -> None:
+    assert Histogram.of([np.arange(1, 100)]).curve()[-1][0] == 50.0
+    assert Histogram.of([np.arange(1, 1001)]).curve()[-1][0] == 99.0
+
+
+def test_a_curve_of_nothing_is_empty() -> None:
+    assert Histogram.of([]).curve() == []
+
+
+def test_the_encoded_form_is_read_by_the_histogram_library() -> None:
+    encoded = Histogram.of([np.array([1500, 1500, 9000])]).encoded()
+    decoded = HdrHistogram.decode(encoded)
+    assert decoded.get_total_count() == 3
+
+
+def test_the_clock_of_our_own_pid_is_our_own_cpu_time() -> None:
+    before = client_cpu_ns()
+    found = engine_cpu_ns(os.getpid())
+    after = client_cpu_ns()
+    assert found is not None
+    assert before <= found <= after
+
+
+def test_another_process_has_used_cpu_time() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        used = engine_cpu_ns(process.pid)
+        assert busiest_core(process.pid) in os.sched_getaffinity(0)
+        process.communicate(b"\n")
+    assert used is not None
+
+
+@pytest.mark.exhaustive
+def test_a_process_that_ended_has_no_clock() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    assert engine_cpu_ns(process.pid) is None
+    assert busiest_core(process.pid) is None
+
+
+def test_an_engine_in_this_process_has_no_clock_of_its_own() -> None:
+    assert engine_cpu_ns(None) is None
+
+
+def test_machine_kernel_and_versions_are_captured() -> None:
+    found = capture()
+    assert found["cores"] == os.cpu_count()
+    assert found["kernel"] == os.uname().release
+    assert found["python"].startswith("CPython 3.")
+    assert {"lucky-transport", "numpy", "gymnasium"} <= set(found["versions"])
+    assert isinstance(found["native_module"], bool)
+    assert found["dev_shm_gib"] is None or found["dev_shm_gib"] > 0
+
+
+def test_the_environment_is_json() -> None:
+    found = capture()
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_nothing_personal_is_captured() -> None:
+    text = json.dumps(capture())
+    assert str(Path.cwd()) not in text
+    assert f'"{socket.gethostname()}"' not in text
+    assert f'"{getpass.getuser()}"' not in text

@@ -1,4 +1,4 @@
-"""The page: self-contained, reproducible, readable without colours and without a picture."""
+"""The page and a run at a glance: self-contained, reproducible, readable without colours and without a picture."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.drawing import look
+from lucky_transport_migration.bench.drawing import duration_axis, look
+from lucky_transport_migration.bench.ratios import verdict
+from lucky_transport_migration.bench.reading import all_rows, glance, headlines, lead, losses, numbers
 from lucky_transport_migration.bench.report import bench_markdown, bench_page, write_bench
 from lucky_transport_migration.bench.suites.steps import STEP_TARGETS
+from lucky_transport_migration.parity import whole_parity
+from lucky_transport_migration.units import times_text
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -186,3 +191,160 @@ def test_a_page_is_drawn_for_whatever_was_measured(bench_result: dict[str, Any],
     bench_result |= {"reference": paths[0], "reference_wait": "adaptive" if paths[0] == "shm" else None}
     bench_result["noise_floor"] = None
     outline(bench_page(bench_result))
+
+
+def test_each_cell_has_the_ratio_of_the_result_and_p50(bench_result: dict[str, Any]) -> None:
+    exchange, *_ = glance(bench_result)
+    assert (exchange.title, exchange.heads) == ("One exchange", ["1 env", "64 envs"])
+    cells = {name: first for name, first, *_ in exchange.rows}
+    rows = {row["path"]: row for row in bench_result["rows"] if row["title"] == "One exchange, 1 env"}
+    (ratio,) = (one for one in headlines(bench_result) if (one["to"], one["size"]) == ("grpc", 1))
+    assert cells["shared memory (adaptive)"].startswith("1.00× ")
+    assert cells["legacy gRPC"].startswith(f"{times_text(ratio['ratio'])}× ")
+    assert rows["grpc"]["times"] == ratio["ratio"] == pytest.approx(500, rel=0.1)
+
+
+def test_ways_stand_fastest_first_and_a_size_that_was_not_measured_is_empty(bench_result: dict[str, Any]) -> None:
+    exchange, *_ = glance(bench_result)
+    names = [name for name, *_ in exchange.rows]
+    assert names[0] == "native limit (spin)"
+    assert names[-2:] == ["gRPC batch service", "legacy gRPC"]
+    assert {name: cells for name, *cells in exchange.rows}["native limit (spin)"][1] == "–"
+
+
+def test_rates_of_one_size_are_columns_too(bench_result: dict[str, Any]) -> None:
+    found = {table.title: table.heads for table in glance(bench_result)}
+    assert found["VectorEnv.step(copy=True), toy engine at work, 16 envs"] == [f"{n} a second" for n in (50, 200, 1000)]
+
+
+def test_the_second_measurement_stands_behind_the_first(bench_result: dict[str, Any]) -> None:
+    rows = bench_result["rows"]
+    (at,) = (i for i, row in enumerate(rows) if row["again"])
+    assert [rows[at][key] for key in ("path", "wait", "title")] == ["shm", "adaptive", rows[at - 1]["title"]]
+    assert rows[at]["way"] == f"{rows[at - 1]['way']}, again (A/A)"
+    assert rows[at]["times"] == bench_result["noise_floor"]["ratio"]
+
+
+def test_the_first_sentence_and_the_big_numbers_are_of_an_exchange(bench_result: dict[str, Any]) -> None:
+    assert lead(bench_result).startswith("One exchange over shared memory, p50: ")
+    assert [meaning.partition(" (")[0] for _, meaning in numbers(bench_result)] == [
+        "One exchange, 1 env: legacy gRPC",
+        "One exchange, 64 envs: legacy gRPC",
+    ]
+
+
+def test_all_rows_are_in_tables_of_which_only_the_way_differs(bench_result: dict[str, Any]) -> None:
+    tables = all_rows(bench_result)
+    assert sum(len(table.rows) for table in tables) == len(bench_result["rows"])
+    assert all(len({row[0] for row in table.rows}) == len(table.rows) for table in tables)
+
+
+def test_an_unsupported_percentile_is_a_dash_and_an_empty_column_is_left_out(bench_result: dict[str, Any]) -> None:
+    first, second, *_ = [row for row in bench_result["rows"] if row["title"] == "One exchange, 1 env"]
+    second |= {"reliable_to": "p50"}
+    (table,) = all_rows(bench_result | {"rows": [first, second]})
+    assert [row[table.heads.index("p99") + 1] == "–" for row in table.rows] == [False, True]
+    assert "p99.99" not in table.heads
+
+
+def test_losses_name_what_is_not_faster(bench_result: dict[str, Any]) -> None:
+    text = " ".join(losses(bench_result))
+    assert "slower than native limit (spin)" in text
+    assert "slower than legacy gRPC" not in text
+
+
+def test_losses_name_more_cpu_and_slower_tails(bench_result: dict[str, Any]) -> None:
+    rows = [row for row in bench_result["rows"] if row["title"] == "One exchange, 1 env"]
+    (ours,) = (row for row in rows if row["wait"] == "adaptive" and not row["again"])
+    ours["cpu_us_each"] = {"client": 1e6, "engine": 1e6}
+    ours["us"]["p99"] = 1e7
+    found = losses(bench_result)
+    for what in ("at p99 over legacy gRPC", "of CPU over legacy gRPC"):
+        assert any(what in sentence and sentence.startswith("One exchange, 1 env: ") for sentence in found)
+    ours["reliable_to"] = "p50"
+    assert not any(
+        "at p99 over legacy gRPC" in one and one.startswith("One exchange, 1 env:") for one in losses(bench_result)
+    )
+
+
+def test_markdown_has_verdict_glance_losses_and_how_it_was_done(bench_result: dict[str, Any]) -> None:
+    text = bench_markdown(bench_result)
+    assert text.startswith("## Transports of toy:idle\n\n**FASTER** Shared memory is faster than gRPC in ")
+    assert "| One exchange | 1 env | 64 envs |\n| --- | ---: | ---: |" in text
+    assert "Where shared memory does not win:" in text
+    assert "Measured twice (A/A)" in text
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    assert all(line.endswith("|") for line in tables)
+
+
+RATIOS = [{"to": "grpc", "word": "FASTER"}]
+
+
+@pytest.mark.parametrize(
+    ("floor", "word"), [(None, "FASTER"), (1.02, "FASTER"), (1.5, "FASTER"), (260.0, "INCONCLUSIVE")]
+)
+def test_a_machine_that_differs_from_itself_gives_no_verdict(floor: float | None, word: str) -> None:
+    found = verdict("shm", RATIOS, "checked", None if floor is None else {"ratio": floor})
+    assert found["word"] == word
+    if word == "INCONCLUSIVE":
+        assert "differed from itself by a factor of 260" in found["sentence"]
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_page_of_a_noisy_run_begins_with_that_and_has_no_figure_before_its_tables(
+    bench_result: dict[str, Any],
+) -> None:
+    noisy = verdict("shm", RATIOS, "checked", {"ratio": 260.0})
+    page = bench_page(bench_result | {"verdict": noisy})
+    first = page[page.index('<div class="verdict">') : page.index("At a glance")]
+    assert first.index("○ INCONCLUSIVE") < first.index("too noisy")
+    assert "µs" not in first
+    assert "×" not in first
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_page_says_when_it_was_measured_by_its_data(bench_result: dict[str, Any]) -> None:
+    bench_result["environment"]["date"] = "2026-01-31T12:00:00Z"
+    assert "6 rounds of fresh process pairs, in alternating order; measured 2026-01-31 12:00:00 UTC" in bench_page(
+        bench_result
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "least", "most"),
+    [(5e-6, 15e-6, 2, 3), (12e-6, 90e-6, 2, 3), (3e-6, 30e-6, 3, 4), (8e-6, 0.12, 3, 6)],
+)
+def test_an_axis_of_durations_has_a_scale(low: float, high: float, least: int, most: int) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    _, axes = pyplot.subplots()
+    axes.set_yscale("log")
+    axes.set_ylim(low, high)
+    duration_axis(axes.yaxis, low, high)
+    assert least <= sum(0.999 * low <= tick <= 1.001 * high for tick in axes.yaxis.get_majorticklocs()) <= most
+    pyplot.close()
+
+
+@pytest.mark.parametrize(
+    ("steps", "calls", "last"),
+    [
+        (True, True, "EQUAL: steps and calls."),
+        (True, False, "DIFFERENT"),
+        (False, True, "DIFFERENT"),
+    ],
+)
+def test_the_verdict_of_parity_is_the_last_line(
+    steps: bool, calls: bool, last: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[Any] = []
+
+    def show(part: Any) -> None:
+        shown.append(part)
+        print("EQUAL" if part.equal else "DIFFERENT")
+
+    monkeypatch.setattr(whole_parity, "show_parity", show)
+    parts: Any = [SimpleNamespace(equal=equal) for equal in (steps, calls)]
+    whole_parity.show_whole_parity(whole_parity.WholeParity(*parts))
+    assert capsys.readouterr().out.splitlines()[-1] == last
+    assert [one.equal for one in shown] == sorted((steps, calls), reverse=True), (
+        "what differs is nearest to the verdict"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib.util
 import sys
 import threading
@@ -14,16 +13,9 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.errors import PeerTimeout
-from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import QUICK
-from lucky_transport_migration.bench.report import bench_markdown, bench_page
-from lucky_transport_migration.bench.run import Results
-from lucky_transport_migration.bench.suite import Cell
 from lucky_transport_migration.bench.suites import training
 from lucky_transport_migration.bench.suites.training import (
-    TRAINING,
-    Training,
     cases_of,
     measure_training,
     plan_of_training,
@@ -32,33 +24,6 @@ from lucky_transport_migration.bench.suites.training import (
 from lucky_transport_migration.bench.workloads.stubs import programs
 from lucky_transport_migration.bench.workloads.stubs.pair import Job
 from tests.support.fake_cuda import FakeTorch
-
-TARGET = "training loop of 1 ms steps: rate lost beside two streams"
-
-
-def made_up(cell: Cell) -> Any:
-    """A loop that loses 3 % over shm and 20 % over gRPC, and a LuckyEnv loop that is 20 times as fast over shm.
-
-    A policy on a GPU steps in 100 us, in 120 over device memory alone, in 40,000 over gRPC and in 500 everywhere else.
-    """
-    if cell.kind.startswith("gpu"):
-        us = {"one-process": 100, "device-only": 120, "grpc-batch": 40_000}.get(cell.path, 500)
-        return StreamMeasurement(1000, us * 10**6, 10**7, None)
-    if cell.kind == "luckyenv":
-        return StreamMeasurement(1000, 10**9 if cell.path == "shm" else 20 * 10**9, 10**7, None)
-    return Training(1000.0, 800.0 if cell.path == "grpc" else 970.0, 100.0, 30.0, 500)
-
-
-@pytest.fixture
-def result(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(training, "why_no_luckyenv", lambda: None)
-    monkeypatch.setattr(training, "why_no_gpu", lambda: None)
-    prepared = prepare(("grpc", "shm"), None, rounds=6, quick=False)
-    results = Results()
-    for _ in range(prepared.plan.rounds):
-        for case in prepared.cases:
-            results.add(case, {cell: made_up(cell) for cell in case.cells})
-    return prepared.result_of(results, "lucky-transport bench --suite training", load=0.0)
 
 
 def test_the_loops_run_over_each_transport_in_process_and_unchanged_under_the_launcher(
@@ -126,49 +91,6 @@ def test_a_loop_is_measured_over_a_transport_without_processes(monkeypatch: pyte
     assert again["again"]
     assert (row["kind"], row["path"], row["n"] > 0) == ("training", "inproc", True)
     assert "no LuckyEnv training loop: not here" in found["notes"]
-
-
-def test_a_row_tells_what_the_loop_lost_and_what_the_streams_got(result: dict[str, Any]) -> None:
-    (row,) = [row for row in result["rows"] if row["kind"] == "training" and row["path"] == "shm" and not row["again"]]
-    assert row["loss_percent"] == pytest.approx(3.0)
-    assert (row["telemetry_per_s"], row["camera_per_s"]) == (100.0, 30.0)
-
-
-def test_ratios_compare_the_loops_over_shared_memory_with_those_over_grpc(result: dict[str, Any]) -> None:
-    found = {(one["kind"], one["to"]): one["ratio"] for one in result["ratios"]}
-    assert found["luckyenv", "grpc-tcp"] == pytest.approx(20)
-    assert found["training", "grpc"] == pytest.approx(970 / 800)
-    assert found["training", "inproc"] == pytest.approx(1)
-
-
-@pytest.mark.parametrize(("loss", "word"), [(3.0, "PASS"), (5.1, "FAIL")])
-def test_the_target_is_met_or_missed_by_what_the_loop_lost(result: dict[str, Any], loss: float, word: str) -> None:
-    result = copy.deepcopy(result)
-    for row in result["rows"]:
-        if row["kind"] == "training":
-            row["loss_percent"] = loss
-    found, *of_a_gpu = targets.check(result, TRAINING.targets)
-    assert (found["name"], found["word"]) == (TARGET, word)
-    assert [(one["word"], one["measured"]) for one in of_a_gpu] == [
-        ("PASS", 1.2),
-        ("PASS", 1.2),
-        ("PASS", 333.333),
-        ("PASS", 1.0),
-    ]
-
-
-def test_page_and_markdown_show_the_loops(result: dict[str, Any]) -> None:
-    result["targets"] = targets.check(result, TRAINING.targets)
-    for text in (bench_page(result), bench_markdown(result)):
-        for part in (
-            "Training loops",
-            "LuckyEnv",
-            "beside two streams",
-            "3.0",
-            "policy on a GPU, 256 x 28,224 floats, free run",
-            "device memory alone",
-        ):
-            assert part in text
 
 
 def test_the_streams_beside_a_training_loop_are_counted_and_end_with_it() -> None:

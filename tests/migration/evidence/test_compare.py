@@ -168,28 +168,6 @@ def test_streams_are_equal_just_when_all_items_are(one: list[int], other: list[i
     assert (evidence.verdict == DIFFERENT) == (evidence.aspect in ("item", "order", "count"))
 
 
-@pytest.mark.parametrize(
-    ("primary", "shadow", "aspect", "where", "values"),
-    [
-        (
-            ("NOT_FOUND", "no x"),
-            ("INVALID_ARGUMENT", "no x"),
-            "code",
-            "code",
-            ("NOT_FOUND: no x", "INVALID_ARGUMENT: no x"),
-        ),
-        (("OK", ""), ("NOT_FOUND", ""), "code", "code", ("OK", "NOT_FOUND")),
-        (("NOT_FOUND", "no x"), ("NOT_FOUND", "no y"), "details", "details", ("no x", "no y")),
-    ],
-)
-def test_another_status_and_a_wrong_detail_are_found(
-    both: Both, primary: tuple[str, str], shadow: tuple[str, str], aspect: str, where: str, values: tuple[str, str]
-) -> None:
-    sides = [CallOutcome(name, (), *end) for name, end in (("grpc", primary), ("shm", shadow))]
-    evidence = compare(both(*sides), RULES)
-    assert named(evidence) == (DIFFERENT, aspect, where, dict(zip(("grpc", "shm"), values, strict=True)))
-
-
 def test_headers_and_trailing_metadata_are_compared(both: Both) -> None:
     def outcome(name: str, **metadata: Any) -> CallOutcome:
         return CallOutcome(name, [joints(1.0)], **metadata)
@@ -221,12 +199,6 @@ def test_a_candidate_that_crashes_or_is_late_has_failed_whether_shadow_or_primar
     evidence = compare(both(*sides, stage=stage), RULES)
     assert (evidence.verdict, evidence.aspect, evidence.where) == (FAILED, aspect, "code")
     assert evidence.values == {"grpc": "OK", "shm": f"{code}: why"}
-
-
-@pytest.mark.parametrize("code", ["UNAVAILABLE", "DEADLINE_EXCEEDED"])
-def test_where_grpc_brings_no_answer_the_candidate_is_not_to_blame(both: Both, code: str) -> None:
-    evidence = compare(both(CallOutcome("grpc", (), code, "gone", is_local=True), [joints(1.0)]), RULES)
-    assert (evidence.verdict, evidence.why) == (NOT_COMPARED, f"grpc brought no answer: {code}: gone")
 
 
 def test_both_too_late_is_the_same_deadline_behaviour(both: Both) -> None:

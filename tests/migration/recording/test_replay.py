@@ -59,14 +59,6 @@ def test_a_fresh_engine_with_the_same_seed_answers_the_same(recording: Recording
     }
 
 
-def test_an_engine_with_other_seeds_differs_from_the_first_observation_on(
-    changed: Callable[[Change], Recording], serve_toy: Serve
-) -> None:
-    difference = first(played(changed(lambda entries: entries[1:]), serve_toy(seed=8)))
-    assert difference.where.startswith("exchange 1: observation[env 0]")
-    assert set(difference.values) == {"recorded", "inproc"}
-
-
 def test_a_lost_engine_ends_the_replay_and_what_was_not_made_is_said(recording: Recording, serve_toy: Serve) -> None:
     result = played(recording, serve_toy(), fails(4, PeerDied("planted")))
     assert (first(result).method, first(result).aspect) == (STEP, "code")

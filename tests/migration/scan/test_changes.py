@@ -71,14 +71,6 @@ def test_planning_writes_nothing(tree: Any) -> None:
     assert changes.after.nothing_left
 
 
-def test_a_written_file_keeps_its_permissions_and_leaves_no_other_behind(tree: Any) -> None:
-    root = tree({"a.py": BEFORE})
-    (root / "a.py").chmod(0o751)
-    write_changes(plan_changes(root, scan(root), None))
-    assert (root / "a.py").stat().st_mode & 0o777 == 0o751
-    assert [path.name for path in root.iterdir()] == ["a.py"]
-
-
 def test_a_file_that_was_changed_meanwhile_is_not_overwritten(tree: Any) -> None:
     root = tree({"a.py": BEFORE})
     changes = plan_changes(root, scan(root), None)

@@ -1,121 +1,31 @@
-"""The bench's result: rows, ratios and targets."""
+"""A bench in this process, the suite of engines in other languages, and the servers of pairs."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.reading import headlines
-from lucky_transport_migration.bench.report import without_histograms
+from lucky_transport.errors import ConfigError, EngineFailed, NotReachable, PeerTimeout
+from lucky_transport_migration.bench import processes, targets
+from lucky_transport_migration.bench.processes import serving
+from lucky_transport_migration.bench.rows import typical_us
+from lucky_transport_migration.bench.suite import marks
+from lucky_transport_migration.bench.suites import kits
+from lucky_transport_migration.bench.suites.kits import BATCH, KIT_PATHS, KITS, plan_of_kits
 from lucky_transport_migration.bench.suites.steps import (
     COPY,
     IDLE,
     PACED_ENVS,
-    STEP_TARGETS,
     STEPPING,
     plan_of,
     prepare,
 )
-
-
-def rows(result: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
-    return [row for row in result["rows"] if all(row[key] == value for key, value in wanted.items())]
-
-
-def test_a_row_says_what_was_measured_and_how_often(bench_result: dict[str, Any]) -> None:
-    for row in bench_result["rows"]:
-        assert {"p50", "p99", "p999", "p50_min", "p50_max", "max"} <= set(row["us"])
-        assert row["us"]["p50_min"] <= row["us"]["p50"] <= row["us"]["p50_max"]
-        assert set(row["cpu_s"]) == {"client", "engine"}
-        assert row["n"] == 600 * row["rounds"]
-
-
-def test_a_row_without_an_engine_process_has_no_engine_cpu(bench_result: dict[str, Any]) -> None:
-    assert all(row["cpu_s"]["engine"] is None for row in rows(bench_result, path="inproc"))
-    assert all(row["cpu_s"]["engine"] > 0 for row in rows(bench_result, path="shm"))
-    assert all(row["cpu_s"]["client"] is None for row in rows(bench_result, path="limit"))
-
-
-def test_placement_tells_when_it_changed_between_rounds(bench_result: dict[str, Any]) -> None:
-    assert rows(bench_result, path="shm")[0]["placement"] == "mixed"
-
-
-def test_ratios_compare_like_with_like_within_the_run(bench_result: dict[str, Any]) -> None:
-    found = {(one["title"], one["to"], one["to_wait"]): one for one in bench_result["ratios"]}
-    legacy = found["One exchange, 1 env", "grpc", None]
-    assert legacy["low"] <= legacy["ratio"] <= legacy["high"]
-    assert legacy["ratio"] == pytest.approx(500, rel=0.1)
-    assert legacy["word"] == "FASTER"
-    assert "shared memory (adaptive) is" in legacy["sentence"]
-    for other in (("limit", "spin"), ("shm", "block")):
-        assert ("One exchange, 1 env", *other) in found
-    assert ("One exchange, 1 env, 50 a second", "grpc", None) in found
-    assert all((one["of"], one["wait"]) == ("shm", "adaptive") for one in bench_result["ratios"])
-
-
-def test_a_larger_frame_is_compared_with_one_of_its_size(bench_result: dict[str, Any]) -> None:
-    swept = [one for one in bench_result["ratios"] if (one["kind"], one["size"]) == ("frame", 4096)]
-    assert {one["to"] for one in swept} == {"grpc", "grpc-batch", "inproc"}
-    assert all("4 KiB" in one["sentence"] for one in swept)
-
-
-def test_the_limit_is_compared_but_decides_no_verdict(bench_result: dict[str, Any]) -> None:
-    assert any(one["to"] == "limit" and one["word"] == "SLOWER" for one in bench_result["ratios"])
-    assert bench_result["verdict"]["word"] == "FASTER"
-    assert "each judged alone" in bench_result["verdict"]["sentence"]
-
-
-def test_the_noise_floor_comes_from_the_same_thing_measured_twice(bench_result: dict[str, Any]) -> None:
-    floor = bench_result["noise_floor"]
-    assert floor["path"] == "shm"
-    assert floor["floor"] >= 1
-    assert floor["low"] <= floor["ratio"] <= floor["high"]
-
-
-def test_the_result_is_json_and_without_histograms_it_is_short(bench_result: dict[str, Any]) -> None:
-    whole, short = json.dumps(bench_result, allow_nan=False), json.dumps(without_histograms(bench_result))
-    assert '"hdr"' in whole
-    assert '"hdr"' not in short
-    assert len(json.loads(short)["rows"]) == len(bench_result["rows"])
-
-
-def test_headlines_are_exchanges_of_whole_paths(bench_result: dict[str, Any]) -> None:
-    assert {(one["to"], one["title"]) for one in headlines(bench_result)} == {
-        (path, f"One exchange, {size}") for path in ("grpc", "grpc-batch", "inproc") for size in ("1 env", "64 envs")
-    }
-
-
-def test_each_target_is_met_missed_or_not_measured(bench_result: dict[str, Any]) -> None:
-    found = {one["name"]: one for one in targets.check(bench_result, STEP_TARGETS)}
-    assert len(found) == len(STEP_TARGETS)
-    legacy = found["1 env, exchange: legacy gRPC over shm"]
-    assert legacy["measured"] == pytest.approx(500, rel=0.1)
-    assert legacy["word"] == ("PASS" if legacy["measured"] >= 400 else "FAIL")
-    assert found["in place: 4096 envs over 1 env"]["word"] == "NOT MEASURED"
-    assert found["in place: 4096 envs over 1 env"]["measured"] is None
-
-
-def test_every_target_is_of_rows_that_a_whole_run_has() -> None:
-    plan = plan_of(IDLE, ("grpc", "shm"), None, None, rounds=6, quick=False)
-    prepared = prepare(plan)
-    cells = [vars_of(cell) for case in prepared.cases for cell in case.cells]
-    for target in STEP_TARGETS:
-        for marks in (target.numerator, target.denominator):
-            assert isinstance(marks, dict)
-            assert marks in cells, target.name
-
-
-def vars_of(cell: Any) -> dict[str, Any]:
-    return {name: getattr(cell, name) for name in cell.__slots__}
-
-
-def test_a_missed_target_fails(bench_result: dict[str, Any]) -> None:
-    rows(bench_result, path="limit")[0]["us"]["p50"] = 0.01
-    found = {one["name"]: one for one in targets.check(bench_result, STEP_TARGETS)}
-    assert found["1 env, exchange: shm over the native two-process spin"]["word"] == "FAIL"
 
 
 def test_a_bench_in_process_runs_all_its_pieces() -> None:
@@ -135,3 +45,112 @@ def test_a_bench_of_an_engine_that_computes_says_that_its_work_is_included() -> 
     result = prepare(plan).run("lucky-transport bench toy")
     assert {row["kind"] for row in result["rows"]} == {"step", "view"}
     assert any("they hold the engine's time too" in note for note in result["notes"])
+
+
+def result_of(rows: dict[tuple[str, str], dict[str, float]]) -> dict[str, Any]:
+    """Return as much of a result as the targets read: (kind, path) -> percentiles in microseconds."""
+    return {
+        "rounds": 6,
+        "options": {},
+        "rows": [
+            marks(kind, path, size=1 if kind == "exchange" else BATCH, wait="spin" if path == "limit" else None, us=us)
+            for (kind, path), us in rows.items()
+        ],
+    }
+
+
+def test_every_promise_is_kept_or_broken_by_what_the_rows_say() -> None:
+    result = result_of(
+        {
+            ("exchange", "limit"): {"p50": 0.1, "p999": 0.2},
+            ("exchange", "kit-c"): {"p50": 0.15, "p999": 0.5},
+            ("step", "kit-cpp"): {"p50": BATCH / 12.5},
+        }
+    )
+    outcome = [(one["word"], one["measured"]) for one in targets.check(result, KITS.targets)]
+    assert outcome == [
+        ("PASS", 1.5),
+        ("PASS", 2.5),
+        ("NOT MEASURED", None),
+        ("NOT MEASURED", None),
+        ("PASS", 12.5),
+    ]
+
+
+def test_each_kit_is_measured_or_its_absence_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(kits, "KIT_SOURCES", tmp_path)
+    suite = kits.prepare(("shm",), None, rounds=1, quick=True)
+    measured = {case.path for case in suite.cases}
+    assert measured.isdisjoint(KIT_PATHS)
+    for path in KIT_PATHS:
+        assert f"no {path}: there is no {tmp_path}" in " ".join(suite.notes)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler; apt install gcc libc6-dev")
+@pytest.mark.parametrize("path", ["kit-python", "kit-c", "limit"])
+def test_a_side_is_measured(path: str) -> None:
+    suite = kits.prepare(("shm",), None, rounds=1, quick=True)
+    (case,) = (one for one in suite.cases if one.path == path and not one.twin)
+    found = suite.measure(case)
+    assert tuple(found) == case.cells
+    assert all(typical_us(one) > 0 for one in found.values())
+
+
+def test_a_kit_that_does_not_compile_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = kits.Kit("c/pendulum.c", ("sh", "-c", "echo no such header >&2; exit 1"))
+    monkeypatch.setitem(vars(kits)["_KITS"], "kit-c", broken)
+    with pytest.raises(EngineFailed, match="does not compile: no such header"):
+        kits.compiled("kit-c", tmp_path)
+
+
+def test_it_is_about_shared_memory() -> None:
+    with pytest.raises(ConfigError, match="--between grpc: the engines of this suite are served over shm"):
+        plan_of_kits(("grpc",), None, rounds=1, quick=True)
+
+
+def children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
+@pytest.mark.parametrize("said", ["", "rea"])
+def test_a_server_that_never_says_it_is_ready_is_given_up_and_ended(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_READY_S", 0.5)
+    before = children()
+    # on a busy machine it is given up, and its pipe closed, before it has begun
+    program = f"import contextlib, os, time\nwith contextlib.suppress(OSError): os.write(1, {said.encode()!r})\n"
+    with (
+        pytest.raises(PeerTimeout, match=r"the server that is silent was not ready within 0\.5 s"),
+        serving("that is silent", [sys.executable, "-c", f"{program}time.sleep(600)"]),
+    ):
+        pass
+    assert children() == before
+
+
+def test_a_server_that_ends_before_it_is_ready_says_so() -> None:
+    with (
+        pytest.raises(NotReachable, match="ended before it was ready"),
+        serving("of a pair", [sys.executable, "-c", "print('hello')"]),
+    ):
+        pass
+
+
+def test_what_a_server_says_behind_ready_is_kept_and_it_ends_with_the_block() -> None:
+    before = children()
+    with serving("of a pair", [sys.executable, "-c", "print('ready at 7', flush=True); input()"]) as server:
+        assert server.ready == "at 7"
+        assert children() - before == {str(server.pid)}
+    assert children() == before
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_server_that_does_not_end_by_itself_is_killed(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    monkeypatch.setattr(processes, "_GRACE_S", 0.2)
+    before, raised = children(), False
+    try:
+        with serving("of a pair", [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)"]):
+            if fails:
+                raise KeyError
+    except KeyError:
+        raised = True
+    assert raised is fails
+    assert children() == before

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
-import json
 import sys
 import threading
 import time
@@ -13,61 +13,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError
-from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import QUICK, Measurement
-from lucky_transport_migration.bench.report import bench_markdown, bench_page, without_histograms
-from lucky_transport_migration.bench.run import PreparedSuite, Results
 from lucky_transport_migration.bench.suite import Case
-from lucky_transport_migration.bench.suites import stubs
-from lucky_transport_migration.bench.suites.stubs import STUBS, cases_of, plan_of_stubs, prepare
+from lucky_transport_migration.bench.suites.stubs import cases_of, plan_of_stubs
 from lucky_transport_migration.bench.workloads.stubs import pair, programs
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair, program
 from tests.support.waiting import until_none_left
 
 needs_grpc = pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="grpcio is not installed")
 
-#: Made-up microseconds of every row, by way.
-TYPICAL_US = {"grpc-tcp": 400.0, "grpc-unix": 300.0, "adaptive": 20.0, "block": 80.0}
-
 
 def case_of(path: str, wait: str | None = None, what: str = "") -> Case:
     """Return the case that a plan has for this way."""
     plan = plan_of_stubs(("grpc", "shm"), None, rounds=1, quick=False)
     return next(one for one in cases_of(plan) if (one.path, one.wait, one.what) == (path, wait, what))
-
-
-def made_up(case: Case, index: int) -> dict[Any, Any]:
-    """Measurements in which adaptive shm is 20 times faster than gRPC over TCP and takes a tenth of its CPU."""
-    found: dict[Any, Any] = {}
-    for cell in case.cells:
-        us = TYPICAL_US[cell.wait or cell.path] * (1 + index / 100)
-        cpu_ns = 10**6 if cell.path == "shm" else 10**7
-        if cell.kind in ("stream", "callers", "program"):
-            engine_cpu_ns = None if cell.kind == "program" else cpu_ns
-            found[cell] = StreamMeasurement(1000, int(us * 1e6), cpu_ns, engine_cpu_ns)
-        else:
-            samples = np.full(600, int(us * 1000), np.int64)
-            found[cell] = Measurement(samples, samples[:5], cpu_ns, cpu_ns, False, True if cell.rate_hz else None)
-    return found
-
-
-@pytest.fixture
-def prepared() -> PreparedSuite:
-    return prepare(("grpc", "shm"), None, rounds=6, quick=False)
-
-
-@pytest.fixture
-def result(prepared: PreparedSuite) -> dict[str, Any]:
-    results = Results()
-    for index in range(prepared.plan.rounds):
-        for case in prepared.cases:
-            results.add(case, made_up(case, index))
-    return prepared.result_of(results, "lucky-transport bench --suite stubs", load=0.0)
 
 
 # what is measured
@@ -80,24 +43,6 @@ def test_grpc_stands_for_loopback_tcp_and_a_unix_socket() -> None:
 def test_a_transport_that_carries_no_stubs_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"transport 'inproc' carries no calls.*--between grpc,shm"):
         plan_of_stubs(("grpc", "inproc"), None, rounds=5, quick=False)
-
-
-def test_each_way_of_waiting_asyncio_and_whole_programs_have_processes_of_their_own() -> None:
-    plan = plan_of_stubs(("grpc", "shm"), None, rounds=5, quick=False)
-    assert [str(case) for case in cases_of(plan)] == [
-        "grpc-tcp",
-        "grpc-unix",
-        "shm adaptive",
-        "shm block",
-        "grpc-tcp, sizes",
-        "grpc-unix, sizes",
-        "shm adaptive, sizes",
-        "grpc-tcp, asyncio",
-        "grpc-unix, asyncio",
-        "shm adaptive, asyncio",
-        "grpc-tcp, program",
-        "shm adaptive, program",
-    ]
 
 
 def test_calls_are_measured_in_the_pool_and_inline_flat_out_and_at_fifty_a_second() -> None:
@@ -238,33 +183,55 @@ class _Items(Iterator[Any]):
         self.cancelled = True
 
 
-@needs_grpc
-@pytest.mark.parametrize("rate_hz", [None, 200])
-def test_an_answer_that_belongs_to_another_call_ends_the_measurement(rate_hz: int | None) -> None:
-    from lucky_transport_migration.bench.workloads.stubs.client import measure_unary
-
-    stale = _answering(lambda number: number - (number == 3))
-    with pytest.raises(RemoteProtocolError, match="lost or doubled"):
-        measure_unary(stale, 100, rate_hz, QUICK, None)
-
-
-@needs_grpc
-@pytest.mark.parametrize(
-    ("answer", "complaint"),
-    [
-        (lambda value: value[:-1], "an answer of 999 bytes to a request of 1000"),
-        (lambda value: bytes(1000), "lost or doubled"),
-    ],
-)
-def test_bytes_that_are_not_those_that_were_sent_end_the_measurement(
-    answer: Callable[[bytes], bytes], complaint: str
-) -> None:
+def _sent_back(answer: Callable[[bytes], bytes]) -> Callable[[Any], Any]:
+    """A call with bytes there and back that answers with `answer` of them."""
     from google.protobuf.wrappers_pb2 import BytesValue
 
-    from lucky_transport_migration.bench.workloads.stubs.client import measure_bytes
+    return lambda request: BytesValue(value=answer(request.value))
 
+
+def _measured(measure: str, call: Any, *given: Any) -> Any:
+    """Measure a call with that function of the client's module."""
+    from lucky_transport_migration.bench.workloads.stubs import client
+
+    return getattr(client, measure)(call, *given, QUICK, None)
+
+
+async def _awaited(request: Any) -> Any:
+    return _answering(lambda number: number - (number == 30))(request)
+
+
+#: What is measured while something is wrong, and the complaint.
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "stale": (lambda: _measured("measure_unary", _answering(lambda n: n - (n == 3)), 100, None), "lost or doubled"),
+    "stale at a rate": (
+        lambda: _measured("measure_unary", _answering(lambda n: n - (n == 3)), 100, 200),
+        "lost or doubled",
+    ),
+    "cut short": (
+        lambda: _measured("measure_bytes", _sent_back(lambda value: value[:-1]), 1000),
+        "an answer of 999 bytes to a request of 1000",
+    ),
+    "other bytes": (lambda: _measured("measure_bytes", _sent_back(lambda _: bytes(1000)), 1000), "lost or doubled"),
+    "of another caller": (
+        lambda: _measured("measure_callers", _answering(lambda n: n + (n == 7)), 100, 4),
+        "call 7 was answered as call 8",
+    ),
+    "awaited": (
+        lambda: asyncio.run(_measured("measure_awaited", _awaited, 100)),
+        "frame 29 came where frame 30 was due",
+    ),
+}
+
+
+@needs_grpc
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_answer_that_belongs_to_another_call_ends_the_measurement(wrong: str) -> None:
+    measured, complaint = WRONG[wrong]
+    before = set(threading.enumerate())
     with pytest.raises(RemoteProtocolError, match=complaint):
-        measure_bytes(lambda request: BytesValue(value=answer(request.value)), 1000, QUICK, None)
+        measured()
+    until_none_left(lambda: set(threading.enumerate()) - before)
 
 
 @needs_grpc
@@ -278,11 +245,9 @@ def test_bytes_that_are_not_those_that_were_sent_end_the_measurement(
     ],
 )
 def test_a_wrong_item_ends_the_measurement_and_the_stream(numbers: list[int], item_bytes: int, complaint: str) -> None:
-    from lucky_transport_migration.bench.workloads.stubs.client import measure_stream
-
     stream = _Items(numbers, item_bytes)  # no more than two: none can end the loop
     with pytest.raises(RemoteProtocolError, match=complaint):
-        measure_stream(lambda request: stream, 1000, QUICK, None)
+        _measured("measure_stream", lambda request: stream, 1000)
     assert stream.cancelled
 
 
@@ -304,31 +269,6 @@ def test_every_one_of_many_callers_is_counted() -> None:
     assert found.n > 0
     assert found.us_each > 0
     until_none_left(lambda: set(threading.enumerate()) - before)
-
-
-@needs_grpc
-def test_a_callers_wrong_answer_ends_all_of_them() -> None:
-    from lucky_transport_migration.bench.workloads.stubs.client import measure_callers
-
-    before = set(threading.enumerate())
-    with pytest.raises(RemoteProtocolError, match="call 7 was answered as call 8"):
-        measure_callers(_answering(lambda number: number + (number == 7)), 100, 4, QUICK, None)
-    until_none_left(lambda: set(threading.enumerate()) - before)
-
-
-@needs_grpc
-def test_an_awaited_answer_that_belongs_to_another_call_ends_the_measurement() -> None:
-    import asyncio
-
-    from lucky_transport_migration.bench.workloads.stubs.client import measure_awaited
-
-    stale = _answering(lambda number: number - (number == 30))
-
-    async def call(request: Any) -> Any:
-        return stale(request)
-
-    with pytest.raises(RemoteProtocolError, match="frame 29 came where frame 30 was due"):
-        asyncio.run(measure_awaited(call, 100, QUICK, None))
 
 
 @needs_grpc
@@ -367,83 +307,3 @@ def _count(number: int) -> Any:
 
 
 # the result
-
-
-def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> None:
-    rows = json.loads(json.dumps(without_histograms(result), allow_nan=False))["rows"]
-    keys = [(row["title"], row["path"], row["wait"]) for row in rows if not row["again"]]
-    assert len(set(keys)) == len(keys)
-    assert {row["kind"] for row in rows} == {"unary", "stream", "callers", "bytes", "aio", "program"}
-    assert result["noise_floor"]["floor"] == 1.0
-    assert not any("skipped" in row for row in rows)
-
-
-def test_ratios_compare_shared_memory_with_both_ways_of_grpc(result: dict[str, Any]) -> None:
-    found = {(one["kind"], one["what"], one["rate_hz"], one["to"]): one for one in result["ratios"]}
-    assert found["unary", "pool", None, "grpc-tcp"]["ratio"] == pytest.approx(20)
-    assert found["unary", "pool", 50, "grpc-unix"]["ratio"] == pytest.approx(15)
-    assert found["unary", "pool", None, "shm"]["ratio"] == pytest.approx(4)
-    assert found["program", "", None, "grpc-tcp"]["ratio"] == pytest.approx(20)
-    sentence = found["callers", "", None, "grpc-tcp"]["sentence"]
-    assert "shared memory (adaptive) is 20.0 times faster than gRPC over loopback TCP" in sentence
-    assert found["unary", "pool", None, "grpc-tcp"]["main"]
-    assert not found["unary", "pool", None, "shm"]["main"]
-
-
-def test_each_target_is_met_or_not(result: dict[str, Any]) -> None:
-    found = {one["name"]: one for one in targets.check(result, STUBS.targets)}
-    assert len(found) == len(STUBS.targets)
-    assert found["unary, pool, adaptive: gRPC over a unix socket over shm"]["measured"] == pytest.approx(15)
-    assert found["unary, pool, block: gRPC over TCP over shm"]["measured"] == pytest.approx(5)
-    assert found["16 concurrent callers: gRPC over TCP over shm"]["word"] == "PASS"
-    assert found["CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP"]["measured"] == pytest.approx(
-        0.1
-    )
-    for row in result["rows"]:
-        if (row["kind"], row["what"], row["path"]) == ("unary", "pool", "shm"):
-            row["cpu_us_each"]["engine"] *= 10
-    found = {one["name"]: one for one in targets.check(result, STUBS.targets)}
-    assert found["CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP"]["word"] == "FAIL"
-
-
-def test_without_grpc_in_the_run_no_target_is_measured(result: dict[str, Any]) -> None:
-    result["rows"] = [row for row in result["rows"] if row["path"] == "shm"]
-    result["ratios"] = []
-    assert {one["word"] for one in targets.check(result, STUBS.targets)} == {"NOT MEASURED"}
-
-
-def test_page_and_markdown_show_targets_and_rows(result: dict[str, Any]) -> None:
-    result["targets"] = targets.check(result, STUBS.targets)
-    for text in (bench_page(result), bench_markdown(result)):
-        for part in ("Existing gRPC code over shared memory", "handler pool", "PASS", "unmodified program"):
-            assert part in text
-    cells = bench_markdown(result).count("**1.00×**")
-    assert cells == len([row for row in result["rows"] if row["wait"] == "adaptive"])
-
-
-def test_each_kind_of_call_is_one_big_number_beside_what_a_switch_leaves(result: dict[str, Any]) -> None:
-    kinds = {one["title"] for one in result["ratios"] if one["main"]}
-    assert bench_page(result).count("<li><b>") == len(kinds) < sum(one["main"] for one in result["ratios"])
-
-
-def test_what_was_looked_at_while_timing_is_said_once_and_not_in_the_verdict(result: dict[str, Any]) -> None:
-    page = bench_page(result)
-    (sentence,) = (one for one in result["verdict"]["beside"] if "ooked at" in one)
-    assert page.count(sentence) == 1
-    assert page.index("</div>") < page.index("What was looked at while timing") < page.index(sentence)
-
-
-def test_a_run_calls_advance_once_per_piece(prepared: PreparedSuite, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Case] = []
-
-    def measured(job: Job) -> Any:
-        seen.append(job.case)
-        return made_up(job.case, 0)
-
-    monkeypatch.setattr(stubs, "measure_pair", measured)
-    monkeypatch.setattr(stubs, "measure_echo", lambda job: next(iter(measured(job).values())))
-    texts: list[str] = []
-    prepared.run("lucky-transport bench", texts.append)
-    assert len(texts) == prepared.pieces == len(seen)
-    half = len(prepared.cases)
-    assert seen[half : 2 * half] == list(reversed(seen[:half])), "A B, then B A"

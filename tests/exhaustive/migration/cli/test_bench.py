@@ -156,20 +156,6 @@ def test_the_suite_of_stubs_measures_grpc_over_tcp_and_a_unix_socket(tmp_path: P
     assert (tmp_path / "bench.html").stat().st_size > 5_000
 
 
-def test_the_suite_of_stubs_refuses_a_transport_that_carries_none() -> None:
-    done = bench("--suite", "stubs", "--between", "inproc")
-    assert done.exit_code != 0
-    assert "transport 'inproc' carries no calls of gRPC stubs" in done.output
-    assert "Traceback" not in done.output
-
-
-def test_the_suite_of_commands_is_told_in_tables_and_sentences() -> None:
-    done = bench("--suite", "commands", "--between", "inproc", "--quick", "--check")
-    assert "Traceback" not in done.output
-    assert "small typed call, handler inline" in done.output
-    assert "NOT MEASURED" in done.output
-
-
 @pytest.mark.parametrize("suite", ["commands", "stubs"])
 @pytest.mark.parametrize(
     "arguments",
