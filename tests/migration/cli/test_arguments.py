@@ -1,7 +1,8 @@
-"""Values of the command line: what is right is parsed, what is wrong is named."""
+"""Values of the command line: what is right is parsed, what is wrong is named; and one whole comparison."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from lucky_transport.cli.main import cli
 from lucky_transport_migration.cli.arguments import JSON_OBJECT, METADATA, NAMES, NUMBERS, choices
 from lucky_transport_migration.cli.parity import parity
 
@@ -96,3 +98,11 @@ def test_one_pattern_of_methods_is_taken_and_several_are_refused() -> None:
     done = CliRunner().invoke(parity, ["--method", "*/GetEntity", "--method", "*/ListEntities"])
     assert done.exit_code == 2
     assert "2 patterns; give one that fits all" in done.output
+
+
+def test_parity_of_twenty_steps_is_equal(twin: str) -> None:
+    sizes = ("--num-envs", "2", "--steps", "20", "--suite", "step")
+    done = CliRunner().invoke(cli, ["parity", "toy", "--between", f"inproc,{twin}", *sizes, "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["equal"], found["compared"]["steps"]) == (True, 40)

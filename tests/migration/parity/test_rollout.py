@@ -18,7 +18,6 @@ from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.parity.rollout import WAYS, RolloutPlan, RolloutStep
 from lucky_transport_migration.parity.step_comparison import Counts, compare_envs
-from lucky_transport_migration.parity.step_parity import MODES, prove
 from tests.planted.plant import PlantedTransport
 
 BOX = ArraySpec("float32", (2,), -1.0, 1.0)
@@ -163,14 +162,6 @@ def serve(request: pytest.FixtureRequest) -> Any:
         return api.open_transport(serving.endpoints[0])
 
     return start
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("mode", MODES)
-def test_equal_engines_are_equal_in_every_mode(mode: str) -> None:
-    outcome = prove(ENGINE, ("inproc", "shm"), num_envs=3, steps=60, seed=1, modes=(mode,))
-    assert outcome.equal, outcome.difference
-    assert outcome.modes[mode].steps == 60
 
 
 def test_a_difference_between_envs_names_the_part_and_its_element(serve: Any) -> None:

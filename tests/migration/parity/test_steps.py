@@ -163,12 +163,3 @@ def test_a_connection_that_steps_after_another_one_is_compared(twin: str, monkey
 def test_an_unknown_engine_is_named(twin: str) -> None:
     with pytest.raises(UnknownName, match="no engine 'tyo'; did you mean 'toy'"):
         prove("tyo", ("inproc", twin), num_envs=1, steps=1, seed=0)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("other", ["shm", "grpc", "grpc-batch"])
-def test_the_shipped_transports_equal_the_engine_in_process(other: str) -> None:
-    if other != "shm":
-        pytest.importorskip("grpc")
-    outcome = prove("toy", ("inproc", other), num_envs=3, steps=60, seed=2, modes=("same_step",))
-    assert outcome.equal, outcome.sentence

@@ -79,16 +79,6 @@ def test_equal_engines_answer_all_methods_alike(twin: str) -> None:
     assert outcome.methods["/hazel.rpc.AgentService/Step"].accepted > 0
 
 
-@pytest.mark.parametrize("other", ["grpc", "shm"])
-def test_the_shipped_transports_answer_all_methods_of_the_toy_as_the_engine_in_process(
-    other: str, few_items: None
-) -> None:
-    if other == "grpc":
-        pytest.importorskip("grpc")
-    outcome = prove_commands("toy", ("inproc", other), count=4, seed=1)
-    assert outcome.equal, outcome.sentence
-
-
 def test_all_methods_of_the_reference_engine_are_answered_alike_over_grpc_and_shared_memory(few_items: None) -> None:
     pytest.importorskip("grpc")
     pytest.importorskip("mujoco")
