@@ -1,22 +1,28 @@
-"""`lucky-transport ls`: what is installed, whether it works, and what runs here."""
+"""`lucky-transport ls` and `services`: what is installed and works, what runs here and answers; tables."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
+from lucky_transport import api
 from lucky_transport.cli.main import cli
+from lucky_transport.cli.tables import echo, show
+from lucky_transport.process import unique_name
 from lucky_transport.registry import registry
 from lucky_transport.shm.segment import segment
 from lucky_transport.version import install_command
 
 MakeSegment = Callable[..., segment.Segment]
+
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -82,3 +88,146 @@ def test_people_get_the_same_as_tables(run: Run, make_segment: MakeSegment) -> N
     row = next(line for line in done.stdout.splitlines() if line.split()[:1] == [made.name])
     assert str(os.getpid()) in row
     assert row.endswith("ok")
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    name = f"shm://{unique_name()}"
+    with api.serve("toy", name):
+        yield name
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def plain(*arguments: str) -> dict[str, Any]:
+    done = run(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)
+
+
+def test_services_are_shown_and_switched(endpoint: str) -> None:
+    assert plain("services", endpoint)["services"] == {
+        "hazel.rpc.AgentService": True,
+        "hazel.rpc.MujocoService": True,
+        "hazel.rpc.SceneService": True,
+        "hazel.rpc.TelemetryService": True,
+        "lucky_transport.v1.BatchService": True,
+    }
+    after = plain("services", endpoint, "--off", "Scene*,MujocoService", "--fps", "TelemetryService=12.5")
+    off = [name for name, is_on in after["services"].items() if not is_on]
+    assert off == ["hazel.rpc.MujocoService", "hazel.rpc.SceneService"]
+    assert plain("services", endpoint) == after
+    shown = run("services", endpoint, "--on", "*").output
+    assert "off" not in shown.split()
+    assert "/hazel.rpc.TelemetryService/StreamTelemetry  12.5/s at most" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--off", "SceneServce"], "did you mean 'SceneService'?"),
+        (["--off", "BatchService"], "carries the steps of envs"),
+        (["--fps", "TelemetryService"], "write NAME=RATE, e.g. CameraService=10"),
+        (["--fps", "TelemetryService=-1"], "write items a second, 0 for no limit"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_the_remedy(endpoint: str, arguments: list[str], text: str) -> None:
+    done = run("services", endpoint, *arguments)
+    assert done.exit_code == 1
+    assert text in done.output
+
+
+def test_an_engine_that_is_not_there_is_refused_with_those_that_are(endpoint: str) -> None:
+    done = run("services", "shm://nobody")
+    assert done.exit_code == 1
+    assert "no engine of yours is served at shm://nobody on this host; yours are at" in done.output
+    assert endpoint in done.output
+
+
+def test_what_is_off_is_seen_by_ls_and_inspect(endpoint: str) -> None:
+    plain("services", endpoint, "--off", "SceneService", "--fps", "TelemetryService=5")
+    assert "off: SceneService; TelemetryService/StreamTelemetry at most 5/s" in run("ls").output
+    running = {one["endpoints"][0]: one for one in plain("ls")["running"]}
+    assert running[endpoint]["services"]["hazel.rpc.SceneService"] is False
+    inspected = plain("inspect", endpoint)
+    assert inspected["services"] == running[endpoint]["services"]
+    assert inspected["streams"]["/hazel.rpc.TelemetryService/StreamTelemetry"] == 5
+    assert "hazel.rpc.SceneService           off" in run("inspect", endpoint).output
+
+
+def test_what_is_off_is_seen_over_a_connection_too() -> None:
+    pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+    with api.serve("toy", "grpc://127.0.0.1:0", without_services="SceneService") as serving:
+        inspected = plain("inspect", str(serving.endpoints[0]))
+    assert inspected["methods"]["/hazel.rpc.SceneService/GetSceneInfo"] == "is switched off"
+    assert inspected["methods"]["/hazel.rpc.MujocoSceneService/GetModelInfo"] == "not implemented"
+    assert inspected["services"]["hazel.rpc.SceneService"] is False
+
+
+LONG = "x" * 300
+
+
+def test_a_pipe_gets_aligned_columns_that_are_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    show("Things", ("name", "count", "note"), [("a", 1, LONG), ("longer", 22, "")])
+    assert capsys.readouterr().out == f"Things\n  name    count  note\n  a       1      {LONG}\n  longer  22\n\n"
+
+
+def test_a_table_without_rows_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    show("Things", ("name",), [], empty="nothing here")
+    assert capsys.readouterr().out == "Things\n  nothing here\n\n"
+
+
+def test_a_terminal_gets_the_same_table_with_verdicts_in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(click, "echo", lambda text="": written.append(text))
+    show("Things", ("name", "verdict"), [("a [bold]value[/bold]", "fail"), ("b", "ok")])
+    assert [click.unstyle(line) for line in written] == [
+        "Things",
+        "  name                  verdict",
+        "  a [bold]value[/bold]  fail",
+        "  b                     ok",
+        "",
+    ]
+    assert click.style("fail", fg="red") in written[2]
+    assert click.style("ok", fg="green") in written[3]
+
+
+def test_on_a_terminal_the_last_column_wraps_and_in_a_pipe_it_does_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = [("kettle", "one two three four five six seven eight nine ten")]
+    show("Things", ("name", "seen"), rows, wraps=True)
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    show("Things", ("name", "seen"), rows, wraps=True)
+    lines = click.unstyle(capsys.readouterr().out).splitlines()
+    assert [line.rstrip() for line in lines[2:4]] == [
+        "  kettle  one two three four five six",
+        "          seven eight nine ten",
+    ]
+    monkeypatch.setenv("COLUMNS", "12")
+    show("Things", ("name", "seen"), rows, wraps=True)
+    assert len(capsys.readouterr().out.splitlines()) == 4, "no room: the line stays whole"
+
+
+HOSTILE = "a\n\x1b[31m\u202e\udc80b"
+
+
+SHOWN = r"a\n\x1b[31m\u202e\udc80b"
+
+
+def test_names_in_a_table_and_in_a_line_are_spelt_out(capsys: pytest.CaptureFixture[str]) -> None:
+    show(f"Things {HOSTILE}", ("name", "state"), [(HOSTILE, "ok"), ("größer µ", "ok")])
+    echo(f"removed {HOSTILE}")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["Things", SHOWN],
+        ["name", "state"],
+        [SHOWN, "ok"],
+        ["größer", "µ", "ok"],
+        [],
+        ["removed", SHOWN],
+    ]

@@ -1,8 +1,12 @@
-"""Each table of the documentation that lists something lists what the program has."""
+"""Tables, links and limits of the documentation say what the code says."""
 
 from __future__ import annotations
 
+import importlib
+import re
 from dataclasses import fields
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +19,11 @@ from lucky_transport.registry import registry
 from lucky_transport.shm.segment.layout import plan
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.transport import Capabilities
-from tests.support.pages import DOCS, README, table
+from tests.support.pages import DOCS, README, ROOT, name_of, pages, table
 
 REFERENCE = DOCS / "reference"
+
+
 TRANSPORTS = REFERENCE / "transports.md"
 
 
@@ -115,3 +121,105 @@ def test_the_short_table_of_engines_in_other_languages_says_what_the_long_one_sa
     assert list(short) == list(long)
     for engine, cells in short.items():
         assert set(cells) <= set(long[engine]), engine
+
+
+LINKING = [
+    *pages(),
+    *(ROOT / name for name in ("CHANGELOG.md", "proto/README.md")),
+    *sorted((ROOT / "lucky_transport").rglob("*.md")),
+    *sorted((ROOT / "migration").rglob("*.md")),
+    *sorted((ROOT / "plugins").rglob("*.md")),
+    *sorted((ROOT / "schema").rglob("*.md")),
+]
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", LINKING, ids=name_of)
+def test_every_link_to_a_file_or_heading_leads_there(page: Path) -> None:
+    text = re.sub(r"```.*?^ *```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)", text):
+        path = (page.parent / target) if target else page
+        assert path.exists(), target
+        if anchor and path.suffix == ".md":
+            assert anchor in headings(path), f"{target}#{anchor}"
+
+
+#: Page, module, name of the limit there, and the sentence that says it.
+LIMITS = [
+    ("docs/reference/limits.md", "lucky_transport.shm.listener.listener", "MAX_CLIENTS", "takes {:,} clients at once"),
+    ("docs/reference/limits.md", "lucky_transport.rpc.server", "MAX_CALLS", "while {:,} others of its connection"),
+    (
+        "docs/reference/limits.md",
+        "lucky_transport_stubs.aio.subchannel",
+        "MOST_CALLS",
+        "another connection for calls beyond {}",
+    ),
+    (
+        "plugins/lucky_transport_stubs/README.md",
+        "lucky_transport.rpc.server",
+        "MAX_CALLS",
+        "takes {:,} calls at a time",
+    ),
+    ("docs/how-to/typed-calls.md", "lucky_transport.deadline", "NOTICE_AFTER_S", "more than {:g} s for an engine"),
+    ("docs/how-to/sessions.md", "lucky_transport.sessions.session", "SessionLimits.sessions", "holds up to {:,} ind"),
+    ("docs/how-to/sessions.md", "lucky_transport.sessions.session", "SessionLimits.idle_s", "it was idle for {:g} s"),
+    ("docs/how-to/sessions.md", "lucky_transport.sessions.batch_advance", "MAX_IN_FLIGHT", "sends up to {} requests"),
+    ("docs/how-to/top.md", "lucky_transport_migration.top.activity", "_HUNG_S", "not looked at its segment for {:g} s"),
+    (
+        "plugins/lucky_transport_grpc/README.md",
+        "lucky_transport.host.driver_lease",
+        "IDLE_S",
+        "none has called for {:g} s",
+    ),
+    (
+        "plugins/lucky_transport_grpc/README.md",
+        "lucky_transport_grpc.typed_service",
+        "MAX_STREAMS",
+        "A server serves {} of",
+    ),
+    ("plugins/lucky_transport_grpc/README.md", "lucky_transport_grpc.streams", "KEPT", "it keeps the {} newest items"),
+    ("plugins/lucky_transport_grpc/README.md", "lucky_transport_grpc.metadata", "WINDOW", "N is at most {}, because"),
+    (
+        "plugins/lucky_transport_stubs/README.md",
+        "lucky_transport_stubs.words.metadata",
+        "_MOST_BYTES",
+        "has {:,} bytes at most",
+    ),
+    (
+        "docs/how-to/migrate.md",
+        "lucky_transport_migration.routing.router",
+        "_THREADS",
+        "At most {} shadows run at once",
+    ),
+    ("docs/how-to/migrate.md", "lucky_transport_migration.routing.router", "_ROOM", "there is room for {} in all"),
+    (
+        "docs/reference/evidence.md",
+        "lucky_transport_migration.evidence.evidence_queue",
+        "_ROOM",
+        "At most {:,} calls and",
+    ),
+    (
+        "docs/how-to/record-and-replay.md",
+        "lucky_transport_migration.recording.entries",
+        "KEPT_ITEMS",
+        "Of a stream the first {} items",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "module", "name", "sentence"), LIMITS, ids=[f"{at}-{name}" for at, _, name, _ in LIMITS]
+)
+def test_a_page_names_the_limit_that_is_in_force(page: str, module: str, name: str, sentence: str) -> None:
+    if "grpc" in module or "stubs" in module:
+        pytest.importorskip("grpc")
+    owner, _, field = name.rpartition(".")
+    holder: Any = importlib.import_module(module)
+    limit = getattr(attrgetter(owner)(holder)() if owner else holder, field)
+    assert sentence.format(limit) in " ".join((ROOT / page).read_text(encoding="utf-8").split())

@@ -1,9 +1,11 @@
-"""What the gate makes of a candidate that is as fast as the control, and of one that is a fifth slower.
+"""What the gate makes of a candidate that is as fast as the control, and of slower ones, where noise lasts too.
 
 At the stated number of calls the first passes in at least 95 % of runs, and the second is held back in at least 95 %.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,13 +15,23 @@ from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.method import judge_method
 from tests.migration.gate.power import (
     CALLS,
+    CORRELATIONS,
+    LOOKS,
+    Growing,
     drawn,
+    mismatches,
+    moments,
+    pairs,
+    passed,
     promoted_share,
     summary,
+    tails,
     verdicts,
 )
 
 _RUNS = {1: 300, 10: 100, 72: 40}
+
+
 _METHODS = [1, 10, 72]
 
 
@@ -69,9 +81,6 @@ def test_what_slows_both_answers_alike_needs_no_more_calls() -> None:
     assert verdict.latency[0].at_most < 1.02
 
 
-# the noise of an A/A run
-
-
 @pytest.mark.parametrize("samples", [100, 500, 3_000])
 def test_the_sampling_error_of_an_aa_run_raises_no_limit(samples: int) -> None:
     """Both sides are alike; fewer samples show less noise, not more."""
@@ -98,3 +107,43 @@ def test_an_aa_run_raises_no_limit_of_the_tail() -> None:
     found.aa = Pairs(*noisy)
     [tail] = [one for one in judge_method(found, Limits()).latency if one.percentile == "p99"]
     assert (tail.limit, tail.noise, tail.holds_back) == (1.5, "", True)
+
+
+_LASTING_RUNS = 100
+
+
+_THREE_ERRORS = 3 * (0.05 * 0.95 / _LASTING_RUNS) ** 0.5
+
+
+_AT_LIMIT: dict[str, tuple[Callable[[np.random.Generator, float], Growing], Limits]] = {
+    "p50": (lambda random, lasts: pairs(random, lasts, 1.1), Limits(mismatch_limit=0.5)),
+    "p99": (lambda random, lasts: tails(random, lasts, 1.5), Limits(mismatch_limit=0.5)),
+    "mismatches": (lambda random, lasts: mismatches(random, lasts, 0.003), Limits()),
+}
+
+
+@pytest.mark.parametrize("looks", LOOKS)
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+@pytest.mark.parametrize("what", _AT_LIMIT)
+def test_a_candidate_at_its_limit_passes_no_more_often_than_the_error_allows(
+    what: str, correlation: float, looks: int
+) -> None:
+    kind, limits = _AT_LIMIT[what]
+    random = np.random.default_rng(11)
+    found = sum(passed(kind(random, correlation), moments(random, looks), limits) for _ in range(_LASTING_RUNS))
+    assert found / _LASTING_RUNS <= 0.05 + _THREE_ERRORS
+
+
+@pytest.mark.parametrize("correlation", CORRELATIONS[:3])
+def test_a_candidate_that_takes_a_third_of_the_time_moves_on_at_the_first_look(correlation: float) -> None:
+    random = np.random.default_rng(12)
+    runs = [judge_method(drawn(random, CALLS[1], 0.3, correlation), Limits()).promote for _ in range(_LASTING_RUNS)]
+    assert sum(runs) >= 0.95 * _LASTING_RUNS
+
+
+@pytest.mark.parametrize("looks", LOOKS)
+@pytest.mark.parametrize("kind", [pairs, tails])
+def test_an_equal_candidate_passes_where_noise_does_not_last(kind: Callable[..., Growing], looks: int) -> None:
+    random = np.random.default_rng(13)
+    refused = sum(not passed(kind(random, 0.0, 1.0), moments(random, looks), Limits()) for _ in range(40))
+    assert refused <= 0.05 * 40
