@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from lucky_transport.cli import main as main_module
 from lucky_transport.cli.main import cli
@@ -89,11 +89,13 @@ def test_running_a_program_imports_nothing_heavy_into_the_launcher() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(registry().commands))
-def test_the_help_of_a_command_has_an_example_of_itself(name: str) -> None:
+def test_the_help_of_a_command_has_an_example_of_itself_and_cuts_nothing(name: str) -> None:
     shown = CliRunner().invoke(cli, [name, "--help"], prog_name="lucky-transport")
     assert shown.exit_code == 0
     assert "xample" in shown.output
     assert f"  lucky-transport {name}" in shown.output or f": lucky-transport {name}" in shown.output
+    assert "RANGE" not in shown.output
+    assert "..." not in shown.output.partition("Commands:")[2].partition("Example")[0]
 
 
 def test_the_overview_lists_every_command_with_its_summary() -> None:
@@ -103,16 +105,17 @@ def test_the_overview_lists_every_command_with_its_summary() -> None:
         assert info.summary in " ".join(shown.split())
 
 
-def test_an_unknown_command_is_answered_with_the_nearest_name(run: Run) -> None:
-    done = run("serv", "toy")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("serv", "no command 'serv'; did you mean 'serve'?"),
+        ("xyzzy", f"there are: {', '.join(sorted(registry().commands))}"),
+    ],
+)
+def test_an_unknown_command_is_answered_with_the_nearest_name_or_all(run: Run, name: str, said: str) -> None:
+    done = run(name, "toy")
     assert done.returncode == 2
-    assert "no command 'serv'; did you mean 'serve'?" in done.stderr
-
-
-def test_an_unknown_command_unlike_any_is_answered_with_all_names(run: Run) -> None:
-    done = run("xyzzy")
-    assert done.returncode == 2
-    assert f"there are: {', '.join(sorted(registry().commands))}" in done.stderr
+    assert said in done.stderr
 
 
 def test_an_unknown_command_names_the_plugins_that_could_have_brought_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,19 +132,6 @@ def test_an_error_of_ours_ends_a_command_with_its_text_and_no_traceback(run: Run
     assert done.stdout == ""
     assert done.stderr.startswith("Error: no engine 'nothing_like_it'; ")
     assert "Traceback" not in done.stderr
-
-
-def test_an_error_inside_a_command_of_a_plugin_is_treated_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    @click.command()
-    def refuse() -> None:
-        raise Busy("the engine is driven by somebody else", hint="close that client")
-
-    found = Registry(commands={"refuse": CommandInfo("refuse", "plugin:refuse", "refuses")})
-    monkeypatch.setattr(main_module, "registry", lambda: found)
-    monkeypatch.setattr(main_module, "load", lambda target, owner, extra: refuse)
-    done = CliRunner().invoke(cli, ["refuse"])
-    assert done.exit_code == 1
-    assert done.output == "Error: the engine is driven by somebody else; close that client\n"
 
 
 def test_a_command_whose_module_is_broken_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,44 +173,43 @@ def test_no_command_at_all_shows_the_overview(run: Run) -> None:
     assert "Run engines and programs:" in done.stdout + done.stderr
 
 
-@click.command()
-def hangs() -> None:
-    raise KeyboardInterrupt
+def raising(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> Result:
+    """Type a command of a plugin that raises this."""
 
+    @click.command()
+    def ends() -> None:
+        raise error
 
-@click.command()
-def asks() -> None:
-    try:
-        raise KeyboardInterrupt
-    except KeyboardInterrupt:
-        raise click.Abort from None  # what click makes of a Ctrl-C at a question
-
-
-@click.command()
-def declines() -> None:
-    raise click.Abort
-
-
-@pytest.mark.parametrize(("name", "code"), [("hangs", 130), ("asks", 130), ("declines", 1)])
-def test_ctrl_c_is_exit_code_130(name: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Registry(commands={name: CommandInfo(name, f"{__name__}:{name}", "x")})
+    found = Registry(commands={"ends": CommandInfo("ends", "plugin:ends", "ends")})
     monkeypatch.setattr(main_module, "registry", lambda: found)
-    monkeypatch.setattr(main_module, "load", lambda target, owner, extra: globals()[name])
-    done = CliRunner().invoke(cli, [name])
+    monkeypatch.setattr(main_module, "load", lambda target, owner, extra: ends)
+    return CliRunner().invoke(cli, ["ends"])
+
+
+AT_A_QUESTION = click.Abort()
+AT_A_QUESTION.__context__ = KeyboardInterrupt()  # what click makes of a Ctrl-C there
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (AT_A_QUESTION, 130, ""),
+        (click.Abort(), 1, ""),
+        (Busy("it is driven", hint="close that client"), 1, "Error: it is driven; close that client\n"),
+    ],
+)
+def test_what_a_command_raises_is_an_exit_code_and_no_traceback(
+    error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = raising(error, monkeypatch)
     assert (done.exit_code, "Traceback" in done.output) == (code, False)
-
-
-@click.command()
-def misses_a_module_of_ours() -> None:
-    raise ModuleNotFoundError("No module named 'lucky_transport.gone'", name="lucky_transport.gone")
+    assert said in done.output
 
 
 def test_a_module_of_ours_that_is_missing_is_a_bug_and_no_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Registry(commands={"x": CommandInfo("x", f"{__name__}:x", "x")})
-    monkeypatch.setattr(main_module, "registry", lambda: found)
-    monkeypatch.setattr(main_module, "load", lambda target, owner, extra: misses_a_module_of_ours)
-    done = CliRunner().invoke(cli, ["x"])
-    assert isinstance(done.exception, ModuleNotFoundError)
+    error = ModuleNotFoundError("No module named 'lucky_transport.gone'", name="lucky_transport.gone")
+    assert isinstance(raising(error, monkeypatch).exception, ModuleNotFoundError)
 
 
 @pytest.mark.parametrize(
@@ -260,15 +249,6 @@ def test_a_command_of_an_unknown_section_is_listed_last(monkeypatch: pytest.Monk
     found = Registry(commands={"odd": CommandInfo("odd", "x:y", "is odd", section="elsewhere")})
     monkeypatch.setattr(main_module, "registry", lambda: found)
     assert "More:\n  odd  is odd" in CliRunner().invoke(cli, ["--help"]).output
-
-
-@pytest.mark.parametrize("command", sorted(registry().commands))
-def test_help_of_a_command_has_words_for_numbers_and_cuts_nothing(command: str) -> None:
-    shown = CliRunner().invoke(cli, [command, "--help"])
-    assert shown.exit_code == 0, shown.output
-    assert "RANGE" not in shown.output
-    commands = shown.output.partition("Commands:")[2].partition("Example")[0]
-    assert "..." not in commands
 
 
 @pytest.mark.parametrize("option", ["-V", "--version"])

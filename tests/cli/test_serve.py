@@ -48,26 +48,25 @@ def names() -> set[str]:
 # --- it is ready, and it ends ---
 
 
-def test_it_prints_where_it_is_ready(start: Start) -> None:
-    assert first_line(start("serve", "toy", "--endpoint", "inproc://here")) == "ready inproc://here"
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it_with_exit_code_0_and_not_a_word(start: Start, number: signal.Signals) -> None:
-    process = start("serve", "toy", "--endpoint", "inproc://here")
-    first_line(process)
-    process.send_signal(number)
+@pytest.mark.parametrize("scheme", ["inproc", "shm"])
+@pytest.mark.parametrize(
+    "numbers",
+    [(signal.SIGTERM,), (signal.SIGINT,), (signal.SIGHUP,), (signal.SIGINT, signal.SIGINT)],
+    ids=["SIGTERM", "SIGINT", "SIGHUP", "an impatient double Ctrl-C"],
+)
+def test_a_signal_ends_what_is_ready_with_exit_code_0_and_not_a_word(
+    start: Start, numbers: tuple[signal.Signals, ...], scheme: str
+) -> None:
+    pytest.importorskip("lucky_transport_shm.server")
+    name = unique_name()
+    process = start("serve", "toy", "--endpoint", f"{scheme}://{name}", "--num-envs", "4")
+    assert first_line(process) == f"ready {scheme}://{name}"
+    assert (name in names()) == (scheme == "shm")
+    for number in numbers:
+        process.send_signal(number)
     stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, stdout, stderr) == (0, "", "")
-
-
-def test_an_impatient_double_ctrl_c_still_ends_it_in_order(start: Start) -> None:
-    process = start("serve", "toy", "--endpoint", "inproc://here")
-    first_line(process)
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, stdout, stderr) == (0, "", "")
+    assert not [left for left in names() if name in left]
 
 
 #: `lucky-transport` where a start on a busy machine may take longer than an engine has to end in order.
@@ -147,19 +146,6 @@ def test_a_reader_that_goes_away_before_it_is_ready_is_no_traceback(start: Start
 
 
 # --- over real transports ---
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_segment_is_gone_after_the_end(start: Start, number: signal.Signals) -> None:
-    pytest.importorskip("lucky_transport_shm.server")
-    name = unique_name()
-    process = start("serve", "toy", "--endpoint", f"shm://{name}", "--num-envs", "4")
-    assert first_line(process) == f"ready shm://{name}"
-    assert name in names()
-    process.send_signal(number)
-    process.send_signal(number)
-    assert process.wait(PATIENCE_S) == 0
-    assert not [left for left in names() if name in left]
 
 
 def test_one_engine_serves_several_endpoints_and_port_0_picks_a_free_one(start: Start) -> None:

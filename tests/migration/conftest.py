@@ -16,4 +16,4 @@ from tests.support.fixtures.migration import (
 )
 from tests.support.fixtures.migration_evidence import both, project, taken_port, unused_port
 from tests.support.fixtures.migration_recording import changed, recording, serve_toy
-from tests.support.fixtures.migration_routing import new_policy, open_staged, serve
+from tests.support.fixtures.migration_routing import new_policy, open_staged, serve, stage

@@ -30,22 +30,6 @@ def _this_process_goes_on() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_asks_for_the_end_instead_of_killing(number: signal.Signals) -> None:
-    with Shutdown() as shutdown:
-        assert not shutdown.asked.is_set()
-        signal.raise_signal(number)
-        assert shutdown.asked.wait(PATIENCE_S)
-
-
-def test_further_signals_change_nothing() -> None:
-    with Shutdown() as shutdown:
-        for _ in range(100):
-            signal.raise_signal(signal.SIGINT)
-        shutdown.wait()
-        signal.raise_signal(signal.SIGTERM)
-
-
 def test_a_signal_during_the_interpreters_own_end_changes_nothing_either() -> None:
     with Shutdown() as shutdown:
         signal.raise_signal(signal.SIGINT)

@@ -163,17 +163,6 @@ def test_a_folder_without_evidence_is_red(project: Path) -> None:
     assert done.output.endswith("\nHOLD: there is no evidence.\n")
 
 
-def test_a_demotion_makes_the_gate_red_for_its_method(project: Path) -> None:
-    folder = keep(project / "seen", [seen(at=moment(time.time() + 60))] * 20)
-    assert gate().exit_code == 0
-    before, to = Placement(Stage.CANARY, 10.0), Placement(Stage.SHADOW)
-    Journal(folder).demote(READ, before, to, "entity.name differs", cool_down_s=300)
-    done = gate()
-    assert done.exit_code == 1
-    assert "demoted to shadow (entity.name differs), in cool-down" in done.output
-    assert gate("--method", "CameraService/*").output.count("demoted") == 0
-
-
 def test_an_aa_run_can_be_judged_for_itself(project: Path) -> None:
     folder = keep(project / "twins", [seen(kind="aa", at=moment(time.time()))] * 60)
     assert gate(str(folder)).exit_code == 1

@@ -80,41 +80,6 @@ def test_a_recording_is_replayed_on_another_transport(run: Path, fresh: str, tmp
     assert all(row.at for row in rows)
 
 
-def test_a_difference_is_shown_and_the_exit_code_is_one(run: Path) -> None:
-    with lucky_transport.serve("toy:idle", f"inproc://{unique_name()}", num_envs=2) as other:
-        done = replay(run, str(other.endpoints[0]))
-    assert done.exit_code == 1
-    assert "DIFFERENT: /hazel.rpc.AgentService/Step" in done.output
-    assert "exchange 1: observation[env 0][0]: recorded " in done.output
-
-
-def test_another_batch_and_a_file_that_is_no_recording_are_errors_with_remedies(run: Path, tmp_path: Path) -> None:
-    with lucky_transport.serve("toy", f"inproc://{unique_name()}", num_envs=3) as other:
-        done = replay(run, str(other.endpoints[0]))
-        assert done.exit_code == 1
-        assert "recorded with num_envs 2, the engine has 3; start one like it" in done.output
-        (tmp_path / "notes.txt").write_text("hello\n")
-        done = replay(tmp_path / "notes.txt", str(other.endpoints[0]))
-    assert done.exit_code == 1
-    assert "notes.txt is no recording; make one with `lucky-transport record`" in done.output
-
-
-def test_a_damaged_recording_is_an_error_and_a_torn_one_is_incomplete(run: Path, fresh: str, tmp_path: Path) -> None:
-    whole = run.read_bytes()
-    at = len(whole) * 2 // 3
-    torn, damaged = tmp_path / "torn.jsonl.gz", tmp_path / "damaged.jsonl.gz"
-    damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 64]) + whole[at + 1 :])
-    torn.write_bytes(whole[:at])
-    done = replay(damaged, fresh)
-    assert done.exit_code == 1
-    assert "EQUAL" not in done.output
-    assert "damaged.jsonl.gz: line " in done.output
-    done = replay(torn, fresh)
-    assert done.exit_code == 1
-    assert "INCOMPLETE: " in done.output
-    assert "the recording ends in the middle of an entry" in done.output
-
-
 def test_a_recording_without_a_call_needs_no_engine(tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.write_text(line_of(Header("grpc")))

@@ -61,11 +61,10 @@ def _side_answers(comparison: Comparison) -> tuple[str, str]:
 
 @pytest.mark.parametrize("decision", [_GRPC, _SHADOW, _CANARY, _SHM, _COMPLETE])
 def test_a_read_is_answered_by_the_authority_and_noted_with_what_the_shadow_answered(
-    open_staged: New, new_policy: New, serve: New, decision: Decision
+    stage: New, decision: Decision
 ) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(decision)
-    response = open_staged(policy, endpoint, endpoint).call(_SCHEMA, _ASKED)
+    policy, staged = stage(decision)
+    response = staged.call(_SCHEMA, _ASKED)
     (note,) = policy.wait_for(_SCHEMA.name)
     assert response is note.primary.items[0]
     assert _side_answers(note) == (decision.primary, decision.shadow)
@@ -183,10 +182,9 @@ _SHADOW = Decision("grpc", "shm", "shadow")
 _TELEMETRY = method("TelemetryService/StreamTelemetry")
 
 
-def test_a_stream_is_compared_as_far_as_its_reader_went(open_staged: New, new_policy: New, serve: New) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_SHADOW)
-    stream = open_staged(policy, endpoint, endpoint).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=200))
+def test_a_stream_is_compared_as_far_as_its_reader_went(stage: New) -> None:
+    policy, staged = stage(_SHADOW)
+    stream = staged.stream(_TELEMETRY, StreamTelemetryRequest(target_fps=200))
     taken = [next(stream) for _ in range(5)]
     stream.cancel()
     (note,) = policy.wait_for(_TELEMETRY.name)
@@ -196,10 +194,9 @@ def test_a_stream_is_compared_as_far_as_its_reader_went(open_staged: New, new_po
     assert note.shadow.code == "OK"
 
 
-def test_of_an_endless_stream_the_first_items_are_compared(open_staged: New, new_policy: New, serve: New) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_SHADOW)
-    with open_staged(policy, endpoint, endpoint).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=2000)) as stream:
+def test_of_an_endless_stream_the_first_items_are_compared(stage: New) -> None:
+    policy, staged = stage(_SHADOW)
+    with staged.stream(_TELEMETRY, StreamTelemetryRequest(target_fps=2000)) as stream:
         for _ in range(100):
             next(stream)
         (note,) = policy.wait_for(_TELEMETRY.name)
@@ -207,10 +204,8 @@ def test_of_an_endless_stream_the_first_items_are_compared(open_staged: New, new
     assert len(policy.notes) == 1
 
 
-def test_pictures_shown_in_place_are_not_kept_for_a_comparison(open_staged: New, new_policy: New, serve: New) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_SHADOW)
-    staged = open_staged(policy, endpoint, endpoint)
+def test_pictures_shown_in_place_are_not_kept_for_a_comparison(stage: New) -> None:
+    policy, staged = stage(_SHADOW)
     with staged.stream(_TELEMETRY, StreamTelemetryRequest(target_fps=500), copy=False) as stream:
         next(stream)
     (note,) = policy.wait_for(_TELEMETRY.name)

@@ -91,10 +91,8 @@ def test_a_shadow_that_had_to_wait_its_turn_is_not_late(open_staged: New, new_po
     assert [note.shadow.code for note in notes] == ["OK"] * 8
 
 
-def test_a_shadow_is_not_compared_when_the_world_has_changed(open_staged: New, new_policy: New, serve: New) -> None:
-    endpoint = serve("toy", answer_delay_s=0.2)
-    policy = new_policy(_GRPC, {_SLOW.name: _SHADOW})
-    staged = open_staged(policy, endpoint, endpoint)
+def test_a_shadow_is_not_compared_when_the_world_has_changed(stage: New) -> None:
+    policy, staged = stage(_GRPC, others={_SLOW.name: _SHADOW}, answer_delay_s=0.2)
     reader = threading.Thread(target=lambda: staged.call(_SLOW, LidarSensorRequest()))
     reader.start()
     time.sleep(0.05)
@@ -104,13 +102,9 @@ def test_a_shadow_is_not_compared_when_the_world_has_changed(open_staged: New, n
     assert (note.shadow, note.why) == (None, "the world changed before both had answered")
 
 
-def test_equal_answers_count_no_more_than_different_ones_when_a_step_spans_the_read(
-    open_staged: New, new_policy: New, serve: New
-) -> None:
+def test_equal_answers_count_no_more_than_different_ones_when_a_step_spans_the_read(stage: New) -> None:
     """The step is under way when the read begins, and ends after both have answered."""
-    endpoint = serve("toy")
-    policy = new_policy(_GRPC, {_SCHEMA.name: _SHADOW})
-    staged = open_staged(policy, endpoint, endpoint)
+    policy, staged = stage(_GRPC, others={_SCHEMA.name: _SHADOW})
     staged.send(staged.actions)
     staged.call(_SCHEMA, _ASKED)
     (note,) = policy.wait_for(_SCHEMA.name)
@@ -121,11 +115,9 @@ def test_equal_answers_count_no_more_than_different_ones_when_a_step_spans_the_r
 
 
 def test_a_shadow_that_breaks_in_our_own_code_is_noted_and_its_thread_goes_on(
-    open_staged: New, new_policy: New, serve: New, monkeypatch: pytest.MonkeyPatch
+    stage: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_SHADOW)
-    staged = open_staged(policy, endpoint, endpoint)
+    policy, staged = stage(_SHADOW)
 
     def broken(*_: Any) -> Any:
         raise KeyError("a fault of ours")

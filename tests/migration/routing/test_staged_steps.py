@@ -58,10 +58,8 @@ def test_who_steps_also_resets_and_seeds_whatever_their_own_rows_say(
     assert note.primary.transport == "shm"
 
 
-def test_steps_are_counted_with_their_times_and_never_doubled(open_staged: New, new_policy: New, serve: New) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_SHADOW)
-    staged = open_staged(policy, endpoint, endpoint)
+def test_steps_are_counted_with_their_times_and_never_doubled(stage: New) -> None:
+    policy, staged = stage(_SHADOW)
     for _ in range(130):
         staged.step(staged.actions)
     staged.send(staged.actions)

@@ -94,10 +94,8 @@ def test_nothing_can_be_served_at_a_staged_endpoint() -> None:
         api.serve("toy", "staged:")
 
 
-def test_a_forked_child_is_told_to_connect_again(open_staged: New, new_policy: New, serve: New) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_SHADOW)
-    staged = open_staged(policy, endpoint, endpoint)
+def test_a_forked_child_is_told_to_connect_again(stage: New) -> None:
+    policy, staged = stage(_SHADOW)
     staged.call(_SCHEMA, _ASKED)
     policy.wait_for(_SCHEMA.name)
     pid = os.fork()
