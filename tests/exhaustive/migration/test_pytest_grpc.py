@@ -271,29 +271,11 @@ def wide():
     with grpc.insecure_channel(TARGET) as channel:
         yield weather_pb2_grpc.WeatherStub(channel)
 """
-ASYNCIO = """
-LOOP = asyncio.new_event_loop()
-
-async def make():
-    return weather_pb2_grpc.WeatherStub(grpc.aio.insecure_channel(TARGET))
-
-STUB = LOOP.run_until_complete(make())
-
-async def ask():
-    return [one.day async for one in STUB.WatchForecast(OSLO)]
-"""
-ANOTHER_THREAD = """
-with ThreadPoolExecutor(1) as pool:
-    STUB = weather_pb2_grpc.WeatherStub(pool.submit(grpc.insecure_channel, TARGET).result())
-"""
 STAYED = {
     "to one server for all": (ONE_SERVER_FOR_ALL, "no server or engine at shm://"),
     "by name": (BY_NAME, "calls that came to the port"),
     "of a module's fixture": _made_before(A_FIXTURE.format("module"), "days(wide)", "wide, "),
-    "of a session's fixture": _made_before(A_FIXTURE.format("session"), "days(wide)", "wide, "),
     "of an import": _made_before("STUB = weather_pb2_grpc.WeatherStub(grpc.insecure_channel(TARGET))"),
-    "of asyncio": _made_before(ASYNCIO, "LOOP.run_until_complete(ask())"),
-    "of another thread": _made_before(ANOTHER_THREAD),
 }
 
 

@@ -27,26 +27,6 @@ from lucky_transport_migration.gate.latency import Pairs, Tails
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.method import MethodVerdict, judge_method
 
-__all__ = [
-    "CALLS",
-    "CORRELATIONS",
-    "EVERYTHING",
-    "LOOKS",
-    "MOST",
-    "bursts",
-    "drawn",
-    "durations",
-    "mismatches",
-    "moments",
-    "noise",
-    "pairs",
-    "passed",
-    "promoted_share",
-    "summary",
-    "tails",
-    "verdicts",
-]
-
 #: Methods judged together -> compared calls of each with which the gate's defaults can be met at the first look.
 CALLS = {1: 1_200, 10: 2_400, 72: 4_500}
 
@@ -187,7 +167,7 @@ def _kept(*sides: Values) -> Iterator[array[float]]:
     return (array("d", side.tobytes()) for side in sides)
 
 
-def _share(
+def share(
     kind: Callable[..., Growing], correlation: float, looks: int, runs: int, limits: Limits, **given: float
 ) -> float:
     """Return the share of runs of a kind that pass."""
@@ -199,7 +179,7 @@ def _share(
 #: What is simulated: a kind of run, what it is given, and limits of which the others decide nothing.
 _Kinds = dict[str, tuple[Callable[..., Growing], dict[str, float], Limits]]
 _LOOSE = Limits(mismatch_limit=0.5)
-_AT_LIMIT: _Kinds = {
+AT_LIMIT: _Kinds = {
     "p50 at slower_limit": (pairs, {"times": 1.1}, _LOOSE),
     "p50 at slower_limit, A/A run of 500": (pairs, {"times": 1.1, "aa": 500}, _LOOSE),
     "p99 at tail_limit": (tails, {"times": 1.5}, _LOOSE),
@@ -227,12 +207,12 @@ def main(out: Path | None, runs: int) -> None:
         return
     click.echo(f"{runs:,} runs of {MOST:,} calls each; correlation of noise, and looks: {LOOKS}")
     most = 0.0
-    for title, kinds in (("pass", _AT_LIMIT), ("refused", _EQUAL)):
+    for title, kinds in (("pass", AT_LIMIT), ("refused", _EQUAL)):
         for name, (kind, given, limits) in kinds.items():
             for correlation in CORRELATIONS:
-                shares = [_share(kind, correlation, looks, runs, limits, **given) for looks in LOOKS]
-                erred = shares if kinds is _AT_LIMIT else [1 - one for one in shares]
-                most = max(most, *erred) if kinds is _AT_LIMIT else most
+                shares = [share(kind, correlation, looks, runs, limits, **given) for looks in LOOKS]
+                erred = shares if kinds is AT_LIMIT else [1 - one for one in shares]
+                most = max(most, *erred) if kinds is AT_LIMIT else most
                 click.echo(f"| {name}: {title} | {correlation} | {' | '.join(f'{one:.1%}' for one in erred)} |")
     raise SystemExit(most > 0.05)
 
@@ -245,7 +225,7 @@ def _draw(out: Path, runs: int) -> None:
     figure = Figure(figsize=(7, 3.6), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     for correlation, style in zip(CORRELATIONS, ("-", "--", "-.", ":"), strict=True):
-        shares = [100 * _share(pairs, correlation, 8, runs, Limits(), times=float(times)) for times in ratios]
+        shares = [100 * share(pairs, correlation, 8, runs, Limits(), times=float(times)) for times in ratios]
         axes.plot(ratios, shares, style, label=f"noise correlated {correlation:g}")
     axes.axvline(limit, color="0.5", linewidth=1)
     axes.annotate(f"slower_limit {limit}", (limit, 60), (4, 0), textcoords="offset points", color="0.35")

@@ -38,48 +38,11 @@ def test_the_same_seed_makes_the_same_moves() -> None:
         assert a.mask.tobytes() == b.mask.tobytes()
 
 
-def test_another_seed_makes_other_moves() -> None:
-    a, b = RolloutPlan(spec(), 1, 100), RolloutPlan(spec(), 2, 100)
-    assert any(x.actions.tobytes() != y.actions.tobytes() for x, y in zip(moves(a, 20), moves(b, 20), strict=True))
-
-
-def test_the_first_move_resets_all_envs() -> None:
-    assert RolloutPlan(spec(), 0, 10).next().kind == "all"
-
-
-@pytest.mark.parametrize("steps", [60, 500, 2000])
-def test_resets_of_all_of_one_and_of_some_envs_occur(steps: int) -> None:
-    made = moves(RolloutPlan(spec(), 0, steps), steps)
-    assert {move.kind for move in made} == {"step", "all", "one", "some"}
-    assert any(move.seed is not None for move in made)
-    for move in made:
-        assert move.kind != "one" or np.count_nonzero(move.mask) == 1
-        assert move.mask.any()
-
-
 @pytest.mark.parametrize("part", [slice(0, 400), slice(400, 800), slice(800, 1200)])
 def test_resets_with_seeds_options_and_both_occur_from_the_first_step_to_the_last(part: slice) -> None:
     made = moves(RolloutPlan(spec(8), 0, 1200, options=True), 1200)[part]
     brought = {(move.seed is not None, bool(move.options)) for move in made if move.kind in ("one", "some")}
     assert brought == {(True, False), (False, True), (True, True), (False, False)}
-
-
-def test_some_seeds_of_a_reset_of_all_are_for_some_envs_only() -> None:
-    made = moves(RolloutPlan(spec(8), 0, 1200, options=True), 1200)
-    seeds = [move.seed for move in made if isinstance(move.seed, list)]
-    assert seeds
-    assert all(None in one and any(isinstance(seed, int) for seed in one) for one in seeds)
-
-
-def test_without_options_no_reset_has_some() -> None:
-    assert not any(move.options for move in moves(RolloutPlan(spec(8), 0, 1200), 1200))
-
-
-def test_actions_leave_the_bounds_and_stay_finite() -> None:
-    made = np.stack([move.actions for move in moves(RolloutPlan(spec(), 0, 200), 200)])
-    assert np.isfinite(made).all()
-    assert (np.abs(made) > 1).any()
-    assert (np.abs(made[:, 1]) <= 1).all()  # odd envs are driven gently
 
 
 @pytest.mark.parametrize(
@@ -113,16 +76,6 @@ def test_resets_have_what_an_engine_takes_and_nothing_else() -> None:
     plain = moves(RolloutPlan(spec(8), 0, 1000, options=True), 1000)
     assert not any("noise" in move.options for move in plain)
     assert all(move.seed < 2**16 for move in plain if isinstance(move.seed, int))
-
-
-def test_every_second_step_is_made_in_another_way_and_each_way_is_met() -> None:
-    steps = [move for move in moves(RolloutPlan(spec(), 0, 100, ways=WAYS), 60) if move.kind == "step"]
-    ways = [move.way for move in steps]
-    assert set(ways) == {"", *WAYS}
-    assert len(steps) // 3 < ways.count("") < len(steps)
-    assert {move.actions.dtype for move in steps if move.way == "float64"} == {np.dtype("float64")}
-    assert any((move.actions != move.actions.astype(np.float32)).any() for move in steps if move.way == "float64")
-    assert all((np.abs(move.actions) <= 1).all() for move in steps if move.way == "in place")
 
 
 def test_integers_are_not_passed_as_float64() -> None:

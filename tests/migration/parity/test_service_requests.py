@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
@@ -62,33 +61,18 @@ def messages(drawn: list[ServiceCall], report: ServiceMethod) -> list[Any]:
         lambda one: one.i64 == -(2**63),
         lambda one: one.u64 == 2**64 - 1,
         lambda one: one.sf32 == 2**31 - 1,
-        lambda one: len(one.note) > 1000,
         lambda one: one.HasField("gust") and one.gust == 0,
         lambda one: not one.HasField("gust") and one.calm,
         lambda one: one.WhichOneof("source") == "ship",
         lambda one: one.WhichOneof("source") is None and one.note,
         lambda one: one.sky not in (0, 1, 2, 3),
-        lambda one: len(one.counts) > 1,
         lambda one: any(place.name for place in one.places.values()),
         lambda one: len(one.stops) > 1,
-        lambda one: len(one.raw) > 1000,
         lambda one: one.at.nanos > 0,
-        lambda one: one.temperature == 0 and math.copysign(1, one.temperature) < 0,
-        lambda one: 0 < one.temperature < 1e-310,
-        lambda one: one.i64 == 2**53 + 1,
-        lambda one: one.u64 == 2**53 + 1,
-        lambda one: one.satellite == 2**53 + 1,
         lambda one: not one.HasField("gust"),
-        lambda one: unicodedata.normalize("NFC", one.note) != one.note,
-        lambda one: one.note.strip() != one.note,
         lambda one: 2**16 < len(one.note) < 2**17,
-        lambda one: len(one.note) > 2**20,
-        lambda one: len(one.raw) > 2**20,
-        lambda one: list(one.samples) != sorted(one.samples) and len(one.samples) == 3,
-        lambda one: len(one.samples) == 100,
         lambda one: one.ByteSize() > 2**20 and len(one.samples) > 100_000,
         lambda one: one.ByteSize() > 2**20 and len(one.stops) > 1000,
-        lambda one: len(one.counts) == 100,
         lambda one: one.ByteSize() > 2**20 and len(one.counts) > 10_000,
         lambda one: not (one.samples or one.notes or one.stops or one.counts),
     ],
@@ -148,26 +132,12 @@ def test_what_is_random_begins_when_the_table_ends(weather: WeatherPrograms) -> 
     assert was_random == sorted(was_random)
 
 
-def test_a_stream_of_requests_is_drawn_empty_of_several_and_of_many(drawn: list[ServiceCall]) -> None:
-    assert {len(call.messages) for call in drawn} >= {0, 1, 3, 5, 100}
-
-
 def test_some_streams_of_answers_are_left_and_most_are_read_to_their_end(weather: WeatherPrograms) -> None:
     found = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")
     calls = draw(next(one for one in found if one.name.endswith("/WatchForecast")))
     left = [call for call in calls if call.cancel_after]
     assert 5 < len(left) < 40
     assert {call.cancel_after for call in left} == {1, 2, 3}
-
-
-def test_metadata_and_deadlines_of_every_kind_are_drawn(drawn: list[ServiceCall]) -> None:
-    pairs = [call.metadata for call in drawn]
-    assert () in pairs
-    assert any(key.endswith("-bin") and isinstance(value, bytes) for given in pairs for key, value in given)
-    assert any(value == "" for given in pairs for _, value in given)
-    assert any(len(value) > 2000 for given in pairs for _, value in given)
-    assert any(len({key for key, _ in given}) < len(given) for given in pairs)
-    assert {call.deadline for call in drawn} == {"", "none", "short", "long"}
 
 
 def test_the_text_of_a_call_says_its_requests_metadata_and_cancellation(report: ServiceMethod) -> None:

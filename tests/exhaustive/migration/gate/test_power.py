@@ -14,16 +14,17 @@ from lucky_transport_migration.gate.latency import Pairs, Tails
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.method import judge_method
 from tests.migration.gate.power import (
+    AT_LIMIT,
     CALLS,
     CORRELATIONS,
     LOOKS,
     Growing,
     drawn,
-    mismatches,
     moments,
     pairs,
     passed,
     promoted_share,
+    share,
     summary,
     tails,
     verdicts,
@@ -110,28 +111,17 @@ def test_an_aa_run_raises_no_limit_of_the_tail() -> None:
 
 
 _LASTING_RUNS = 100
-
-
 _THREE_ERRORS = 3 * (0.05 * 0.95 / _LASTING_RUNS) ** 0.5
-
-
-_AT_LIMIT: dict[str, tuple[Callable[[np.random.Generator, float], Growing], Limits]] = {
-    "p50": (lambda random, lasts: pairs(random, lasts, 1.1), Limits(mismatch_limit=0.5)),
-    "p99": (lambda random, lasts: tails(random, lasts, 1.5), Limits(mismatch_limit=0.5)),
-    "mismatches": (lambda random, lasts: mismatches(random, lasts, 0.003), Limits()),
-}
 
 
 @pytest.mark.parametrize("looks", LOOKS)
 @pytest.mark.parametrize("correlation", CORRELATIONS)
-@pytest.mark.parametrize("what", _AT_LIMIT)
+@pytest.mark.parametrize("what", ["p50 at slower_limit", "p99 at tail_limit", "mismatches at mismatch_limit"])
 def test_a_candidate_at_its_limit_passes_no_more_often_than_the_error_allows(
     what: str, correlation: float, looks: int
 ) -> None:
-    kind, limits = _AT_LIMIT[what]
-    random = np.random.default_rng(11)
-    found = sum(passed(kind(random, correlation), moments(random, looks), limits) for _ in range(_LASTING_RUNS))
-    assert found / _LASTING_RUNS <= 0.05 + _THREE_ERRORS
+    kind, given, limits = AT_LIMIT[what]
+    assert share(kind, correlation, looks, _LASTING_RUNS, limits, **given) <= 0.05 + _THREE_ERRORS
 
 
 @pytest.mark.parametrize("correlation", CORRELATIONS[:3])
