@@ -31,6 +31,7 @@ def twin(request, monkeypatch):
 """
 
 HEAD = """
+from contextlib import suppress
 import numpy as np
 import pytest
 from lucky_transport.errors import PeerDied, UnknownName
@@ -131,36 +132,36 @@ def test_a_wrong_rule_ends_the_session_before_any_test(run: Runner) -> None:
 # equal transports
 
 
-def test_what_is_equal_passes_and_is_summed_up(run: Runner) -> None:
-    done = run(SIDE_BY_SIDE, *BETWEEN)
-    done.assert_outcomes(passed=1)
-    done.stdout.fnmatch_lines(
-        ["*lucky_transport: inproc and twin side by side*", "EQUAL: 21 exchanges and * calls (* values) in 1 test"]
-    )
-
-
-def test_a_test_with_the_fixture_of_an_env_runs_once(run: Runner) -> None:
-    done = run(ENV_FIXTURE, *BETWEEN, "-vv")
-    done.assert_outcomes(passed=1)
-    done.stdout.fnmatch_lines(["*::test_policy PASSED*", "EQUAL: 21 exchanges and 2 calls*in 1 test"])
-
-
-def test_each_other_parameter_of_a_test_has_engines_of_its_own(run: Runner) -> None:
-    source = """
+PARAMETERS = """
 @pytest.mark.parametrize("steps", [3, 5])
 @pytest.mark.lucky("toy", num_envs=2)
 def test_policy(lucky_env, steps):
     drive(lucky_env, steps)
 """
-    done = run(source, *BETWEEN)
-    done.assert_outcomes(passed=2)
-    done.stdout.fnmatch_lines(["EQUAL: 10 exchanges and 2 calls * in 2 tests"])
+BOTH_WAYS = SIDE_BY_SIDE + ENV_FIXTURE.replace("test_policy", "test_env")
 
 
-def test_the_transports_of_processes_answer_alike(run: Runner) -> None:
-    done = run(SIDE_BY_SIDE + ENV_FIXTURE.replace("test_policy", "test_env"), "--lucky-between", "inproc,shm")
-    done.assert_outcomes(passed=2)
-    done.stdout.fnmatch_lines(["EQUAL: 42 exchanges*"])
+@pytest.mark.parametrize(
+    ("source", "options", "passed", "lines"),
+    [
+        (
+            SIDE_BY_SIDE,
+            BETWEEN,
+            1,
+            ["*lucky_transport: inproc and twin side by side*", "EQUAL: 21 exchanges and * calls (* values) in 1 test"],
+        ),
+        (ENV_FIXTURE, (*BETWEEN, "-vv"), 1, ["*::test_policy PASSED*", "EQUAL: 21 exchanges and 2 calls*in 1 test"]),
+        (PARAMETERS, BETWEEN, 2, ["EQUAL: 10 exchanges and 2 calls * in 2 tests"]),
+        (BOTH_WAYS, ("--lucky-between", "inproc,shm"), 2, ["EQUAL: 42 exchanges*"]),
+    ],
+    ids=["side by side", "an env", "parameters", "processes"],
+)
+def test_what_is_equal_passes_and_is_summed_up(
+    run: Runner, source: str, options: tuple[str, ...], passed: int, lines: list[str]
+) -> None:
+    done = run(source, *options)
+    done.assert_outcomes(passed=passed)
+    done.stdout.fnmatch_lines(lines)
 
 
 # differences
@@ -213,31 +214,23 @@ SWALLOWED = """
 PLANTS = [one_bit(8, env=2)]
 
 def test_training(lucky_side_by_side):
-    try:
-        with lucky_side_by_side("toy", num_envs=3, seed=1) as env:
-            drive(env)
-    except AssertionError:
-        pass
+    with suppress(AssertionError), lucky_side_by_side("toy", num_envs=3, seed=1) as env:
+        drive(env)
 """
 SWALLOWED_WITHIN = """
 PLANTS = [one_bit(8, env=2)]
 
 def test_training(lucky_side_by_side):
-    with lucky_side_by_side("toy", num_envs=3, seed=1) as env:
-        try:
-            drive(env)
-        except AssertionError:
-            pass
+    with lucky_side_by_side("toy", num_envs=3, seed=1) as env, suppress(AssertionError):
+        drive(env)
 """
 SWALLOWED_WITH_THE_FIXTURE = """
 PLANTS = [one_bit(8, env=2)]
 
 @pytest.mark.lucky("toy", num_envs=3, seed=1)
 def test_training(lucky_env):
-    try:
+    with suppress(AssertionError):
         drive(lucky_env)
-    except AssertionError:
-        pass
 """
 IN_A_FIXTURE = """
 PLANTS = [one_bit(8, env=2)]
@@ -245,11 +238,8 @@ PLANTS = [one_bit(8, env=2)]
 @pytest.fixture
 def trained(lucky_side_by_side):
     yield
-    try:
-        with lucky_side_by_side("toy", num_envs=3, seed=1) as env:
-            drive(env)
-    except AssertionError:
-        pass
+    with suppress(AssertionError), lucky_side_by_side("toy", num_envs=3, seed=1) as env:
+        drive(env)
 
 def test_training(trained):
     pass
@@ -257,18 +247,19 @@ def test_training(trained):
 FOUND = "differs: observation of env 2 at [[]0] differs in exchange 8 (step, side by side): *"
 
 
-@pytest.mark.parametrize("source", [SWALLOWED, SWALLOWED_WITH_THE_FIXTURE])
-def test_a_test_that_swallows_a_difference_fails(run: Runner, source: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (SWALLOWED, "*the test went on after a difference"),
+        (SWALLOWED_WITH_THE_FIXTURE, "*the test went on after a difference"),
+        (SWALLOWED_WITHIN, "E*Mismatch: inproc and twin differ in exchange 8 (step)"),
+    ],
+)
+def test_a_test_that_swallows_a_difference_fails(run: Runner, source: str, said: str) -> None:
     done = run(source, *BETWEEN)
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     done.assert_outcomes(failed=1)
-    done.stdout.fnmatch_lines(["*the test went on after a difference", "DIFFERENT: 1 of 1 test", FOUND])
-
-
-def test_a_difference_that_was_swallowed_is_raised_where_the_env_is_closed(run: Runner) -> None:
-    done = run(SWALLOWED_WITHIN, *BETWEEN)
-    done.assert_outcomes(failed=1)
-    done.stdout.fnmatch_lines(["E*Mismatch: inproc and twin differ in exchange 8 (step)", "DIFFERENT: 1 of 1 test"])
+    done.stdout.fnmatch_lines([said, "DIFFERENT: 1 of 1 test", FOUND])
 
 
 @pytest.mark.exhaustive
