@@ -1,7 +1,7 @@
 """The real luckyrobots package against engines that `lucky-transport serve` runs, each in a process of its own.
 
-    python -m pytest tests/interop
-    lucky-transport run --transport shm --map '127.0.0.1:*=shm://lucky_{port}_interop' -- python -m pytest tests/interop
+    cd tests/exhaustive/interop && python -m pytest .
+    lucky-transport run --transport shm --map '127.0.0.1:*=shm://lucky_{port}_interop' -- python -m pytest .
 
 The second line runs the same tests without a gRPC server anywhere: the engine of a port is where the map says.
 
@@ -32,7 +32,7 @@ from tests.support.ports import free_port
 README = Path(__file__).resolve().parents[3] / "plugins" / "lucky_transport_grpc" / "README.md"
 
 #: Beside the package itself: modules that it does not import by itself.
-_MODULES = ("cli.inspect", "debug", "engine.manager", "sysid.collector", "sysid.trajectory")
+_MODULES = ("cli.inspect", "debug", "sysid.collector")
 
 
 def _map() -> Any:
@@ -124,12 +124,6 @@ def port(engine: EngineProcess) -> int:
 def environment() -> dict[str, str]:
     """The environment of a further program: under the launcher it is switched too."""
     return dict(_ENVIRONMENT)
-
-
-@pytest.fixture
-def unused_port() -> int:
-    """A port at which nobody listens."""
-    return free_port()
 
 
 @pytest.fixture

@@ -38,22 +38,14 @@ def _signature(method: Any) -> tuple[Any, ...]:
     return method.name, method.client_streaming, method.server_streaming, fields
 
 
-def test_a_method_is_found_in_both_spellings(lucky: Any, client: Any) -> None:
+def test_a_method_is_found_in_both_spellings_and_an_unknown_one_is_not(lucky: Any, client: Any) -> None:
     assert lucky.has_rpc(client.channel, "hazel.rpc.AgentService/SetPolicyDrivenJoints")
     assert lucky.has_rpc(client.channel, "hazel.rpc.AgentService.Step")
     assert not lucky.has_rpc(client.channel, "hazel.rpc.AgentService/Fly")
     assert not lucky.has_rpc(client.channel, "hazel.rpc.SkyService/Fly")
-
-
-def test_a_service_that_is_not_there_is_a_key_error(lucky: Any, client: Any) -> None:
     with pytest.raises(KeyError, match="SkyService"):
         lucky.reflection.describe_service(client.channel, "hazel.rpc.SkyService")
-
-
-def test_everything_can_be_described_at_once(lucky: Any, client: Any) -> None:
-    described = lucky.reflection.describe_all(client.channel)
-    assert described.keys() == set(client.discover_services())
-    assert sum(len(described[f"hazel.rpc.{name}Service"].methods) for name in SERVICES) == 72
+    assert lucky.reflection.describe_all(client.channel).keys() == set(client.discover_services())
 
 
 def test_a_stub_of_ones_own_is_attached_to_the_channel(lucky: Any, client: Any) -> None:
@@ -76,7 +68,7 @@ def test_validation_sees_slots_that_compete(session: Any, robot: Any) -> None:
 def test_inspect_prints_what_there_is(
     lucky: Any, session: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # as shipped it stops at the missing robot name (see test_defects): what comes after that works
+    # as shipped it stops at the missing robot name: what comes after that works
     connected = type("Connected", (lucky.Session,), {"connect": _with_robot(lucky), "close": _engine_lives(lucky)})
     monkeypatch.setattr(lucky, "Session", connected)
     assert lucky.cli.inspect_main("127.0.0.1", session.port) == 0

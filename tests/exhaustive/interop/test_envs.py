@@ -1,4 +1,4 @@
-"""LuckyEnv, the package's Gymnasium-like env, against the quadruped."""
+"""LuckyEnv and PolicyEnv, the package's envs, against the quadruped."""
 
 # pyright: basic
 # Reason: luckyrobots ships no types.
@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from types import SimpleNamespace
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -18,6 +18,7 @@ NUM_ENVS = 2
 
 REWARDS = ["track_lin_vel_xy", "alive"]
 TERMINATIONS = ["fell_over", "time_out"]
+COMMANDS = ["SetVx", "SetVy", "SetYawRate"]
 
 
 @pytest.fixture
@@ -35,14 +36,9 @@ def make_env(lucky: Any, port: int, repaired: None) -> Generator[Callable[..., A
         env.close()
 
 
-def test_its_spaces_are_those_of_the_robot(make_env: Any) -> None:
-    env = make_env()
-    assert env.observation_space.shape == (48,)
-    assert env.action_space.shape == (12,)
-
-
 def test_steps_carry_exactly_the_negotiated_terms(make_env: Any) -> None:
     env = make_env(reward_terms=REWARDS, termination_terms=TERMINATIONS)
+    assert (env.observation_space.shape, env.action_space.shape) == ((48,), (12,))
     _, info = env.reset()
     assert info["termination_flags"].keys() == set(TERMINATIONS)
     for _ in range(5):
@@ -52,46 +48,12 @@ def test_steps_carry_exactly_the_negotiated_terms(make_env: Any) -> None:
         assert info["termination_flags"] == {"fell_over": terminated, "time_out": truncated}
 
 
-def test_a_reward_function_gets_the_engines_signals(make_env: Any) -> None:
-    env = make_env(reward_terms=REWARDS, reward_fn=lambda signals: 10 * signals["alive"])
-    env.reset()
-    assert env.step(np.zeros(12, np.float32))[1] == pytest.approx(1.0)
-
-
-def test_observations_are_finite_fit_the_space_and_follow_the_action(make_env: Any) -> None:
-    env = make_env(randomization_cfg=SimpleNamespace(joint_position_noise=0.01))
-    seen = []
-    for sign in (-1, 1):
-        env.reset()
-        for _ in range(10):
-            observation, *_ = env.step(np.full(12, 0.2 * sign, np.float32))
-            assert env.observation_space.contains(observation)
-        seen.append(observation)
-    assert np.isfinite(seen).all()
-    assert np.abs(seen[0] - seen[1]).max() > 0.05
-
-
 def test_frame_numbers_rise_by_one_within_an_episode_and_start_again_with_the_next(make_env: Any) -> None:
     env = make_env()
     for _ in range(2):
         numbers = [env.reset()[1]["frame_number"]]
         numbers += [env.step(np.zeros(12, np.float32))[4]["frame_number"] for _ in range(4)]
         assert numbers == [1, 2, 3, 4, 5]
-
-
-def test_a_robot_that_is_thrown_over_terminates(make_env: Any) -> None:
-    env = make_env(termination_terms=TERMINATIONS)
-    env.reset()
-    generator = np.random.default_rng(0)
-    terminated = False
-    for _ in range(500):
-        _, _, terminated, truncated, info = env.step(generator.uniform(-4, 4, 12).astype(np.float32))
-        assert not truncated
-        if terminated:
-            break
-    assert terminated
-    assert info["termination_flags"] == {"fell_over": True, "time_out": False}
-    assert env.reset()[0].shape == (48,)
 
 
 def test_an_episode_ends_truncated_when_its_time_is_over(lucky: Any, serve: Any, port_of: Any, repaired: None) -> None:
@@ -145,3 +107,78 @@ def test_our_own_env_gives_the_same_trajectory_bit_for_bit(
             ended = len(rest) == 4 and (rest[1] or rest[2])  # what `step` returned, and the episode is over
             action = random.uniform(-1, 1, 12).astype(np.float32)
             seen = [env.reset() if ended else env.step(action) for env in (one, other)]
+
+
+# --- commands of a policy slot as actions ---
+
+
+@pytest.fixture
+def make_policy_env(lucky: Any, session: Any, robot: Any) -> Generator[Callable[..., Any]]:
+    """Open a PolicyEnv on the Trot slot, which is active; it is closed after the test."""
+    opened: list[Any] = []
+    robot.set_policy_active("Trot", True)
+
+    def open_env(**options: Any) -> Any:
+        given = {"slot": "Trot", "command_names": COMMANDS, "reward_fn": _alive} | options
+        env = lucky.PolicyEnv(session, robot.entity_id, **given)
+        opened.append(env)
+        return env
+
+    yield open_env
+    for env in opened:
+        env.close()
+
+
+def _alive(response: Any) -> float:
+    return response.reward_signals["alive"]
+
+
+def test_it_is_a_gymnasium_env_whose_actions_are_commands(make_policy_env: Any, robot: Any) -> None:
+    env = make_policy_env()
+    assert isinstance(env, gymnasium.Env)
+    env.reset(seed=1)
+    assert env.action_space.shape == (3,)
+    observation, reward, terminated, truncated, info = env.step(np.array([0.5, 0.0, -0.25], np.float32))
+    assert dict(robot.commands("Trot").items()) == {
+        "SetVx": 0.5,
+        "SetVy": 0.0,
+        "SetYawRate": -0.25,
+        "SetStandStill": 0.0,
+    }
+    assert observation.shape == (12,)
+    assert env.observation_space.contains(observation)
+    assert reward == pytest.approx(0.1)
+    assert (terminated, truncated) == (False, False)
+    assert info["step_response"].success
+    assert info["slot_name"] == "Trot"
+
+
+def test_the_filtered_state_can_be_the_observation(make_policy_env: Any, session: Any, robot: Any) -> None:
+    env = make_policy_env(observation_mode="full_state_filtered")
+    first, _ = env.reset()
+    assert first.shape == env.observation_space.shape == (24,)
+    second, *_ = env.step(np.zeros(3, np.float32))
+    state = session.get_full_state(filter={"filter_by_slot_id": robot.get_state().slot("Trot").slot_id})
+    assert np.array_equal(second, np.concatenate([state.qpos, state.qvel]))
+    assert not np.array_equal(first, second)
+
+
+def test_it_ends_as_its_owner_says(make_policy_env: Any) -> None:
+    env = make_policy_env(max_steps=2, termination_fn=lambda response: response.observation.frame_number >= 3)
+    env.reset()
+    assert env.step(np.zeros(3, np.float32))[2:4] == (False, False)
+    assert env.step(np.zeros(3, np.float32))[2:4] == (True, True)
+
+
+def test_closing_it_deactivates_its_slot(make_policy_env: Any, robot: Any) -> None:
+    make_policy_env().close()
+    assert not robot.get_state().slot("Trot").active
+
+
+def test_unknown_robots_slots_and_commands_are_told_apart(make_policy_env: Any, lucky: Any, session: Any) -> None:
+    with pytest.raises(LookupError, match="No RobotControllerComponent on entity 5"):
+        lucky.PolicyEnv(session, 5, "Trot", COMMANDS, _alive)
+    with pytest.raises(KeyError, match="Available"):
+        make_policy_env(slot="Moonwalk")
+    with pytest.raises(KeyError, match="Declared commands"):
+        make_policy_env(command_names=["SetVz"])
