@@ -1,4 +1,4 @@
-"""AgentService's robot controllers: what is listed, what is refused, and what a watcher is told."""
+"""AgentService's robot controllers: what is listed and told, and a robot's motion graph."""
 
 from __future__ import annotations
 
@@ -7,34 +7,38 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pytest
 
-from lucky_transport.errors import UnknownName
 from lucky_transport.messages import (
-    ClearPolicyGainsRequest,
     EntityId,
+    FireMotionGraphTriggerRequest,
+    GetMotionGraphActiveRequest,
+    GetMotionGraphInputRequest,
     GetPolicyBasePoseRequest,
     GetPolicyCommandBoolRequest,
     GetPolicyCommandFloatRequest,
-    GetPolicyLastActionRequest,
     GetRobotControllerRequest,
-    JointGainOverride,
     ListPolicyDescriptorsRequest,
     ListRobotControllersRequest,
+    MotionGraphInputValue,
     PolicyCommandType,
+    SetMotionGraphActiveRequest,
+    SetMotionGraphInputRequest,
     SetPolicyActiveRequest,
     SetPolicyClampObservationRequest,
     SetPolicyCommandBoolRequest,
     SetPolicyCommandFloatRequest,
     SetPolicyDescriptorRequest,
     SetPolicyDrivenJointsRequest,
-    SetPolicyGainsRequest,
     SetPolicyPriorityRequest,
     StreamPolicySlotStateRequest,
     StreamRobotControllerRequest,
+    Vec3,
 )
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
+
 
 TROT, STAND, SWAY = 1, 2, 3
 ROBOT = EntityId(1_000_000)
@@ -99,13 +103,6 @@ def test_descriptors_say_what_a_policy_drives_sees_and_understands(robots: Calla
     ]
 
 
-@pytest.mark.parametrize("entity", [None, EntityId(0), NOBODY, EntityId(ROBOT.id + 2), EntityId(2**64 - 1)])
-def test_no_other_entity_has_a_controller(robots: Callable[..., Any], entity: EntityId | None) -> None:
-    answer = agent(robots(2), "GetRobotController", GetRobotControllerRequest(entity))
-    assert not answer.found
-    assert answer.controller is None
-
-
 def test_what_is_set_is_what_the_next_answer_shows(robots: Callable[..., Any]) -> None:
     batch = robots(2)
     for name, request in (
@@ -146,90 +143,6 @@ def test_commands_keep_what_was_set_and_a_bool_reads_as_a_number(robots: Callabl
     assert (answer.success, answer.value) == (True, True)
 
 
-SLOT_METHODS: dict[str, Callable[[EntityId, int], Any]] = {
-    "SetPolicyActive": lambda entity, slot: SetPolicyActiveRequest(entity, slot, True),
-    "SetPolicyDescriptor": lambda entity, slot: SetPolicyDescriptorRequest(entity, slot, ""),
-    "SetPolicyDrivenJoints": lambda entity, slot: SetPolicyDrivenJointsRequest(entity, slot, []),
-    "SetPolicyClampObservation": lambda entity, slot: SetPolicyClampObservationRequest(entity, slot, True),
-    "SetPolicyPriority": lambda entity, slot: SetPolicyPriorityRequest(entity, slot, 1),
-    "SetPolicyCommandFloat": lambda entity, slot: SetPolicyCommandFloatRequest(entity, slot, 1, 1.0),
-    "SetPolicyCommandBool": lambda entity, slot: SetPolicyCommandBoolRequest(entity, slot, 4, True),
-    "SetPolicyGains": lambda entity, slot: SetPolicyGainsRequest(entity, slot, []),
-    "ClearPolicyGains": lambda entity, slot: ClearPolicyGainsRequest(entity, slot),
-    "GetPolicyCommandFloat": lambda entity, slot: GetPolicyCommandFloatRequest(entity, slot, 1),
-    "GetPolicyCommandBool": lambda entity, slot: GetPolicyCommandBoolRequest(entity, slot, 4),
-    "GetPolicyBasePose": lambda entity, slot: GetPolicyBasePoseRequest(entity, slot),
-    "GetPolicyLastAction": lambda entity, slot: GetPolicyLastActionRequest(entity, slot),
-}
-
-
-@pytest.mark.parametrize("name", SLOT_METHODS)
-def test_an_unknown_robot_or_slot_is_refused_with_those_there_are(robots: Callable[..., Any], name: str) -> None:
-    batch = robots(2)
-    before = controller(batch)
-    answer = agent(batch, name, SLOT_METHODS[name](NOBODY, TROT))
-    assert not answer.success
-    assert answer.message == "entity 1 has no robot controller; robots are entities 1000000 to 1000001"
-    answer = agent(batch, name, SLOT_METHODS[name](ROBOT, 999))
-    assert not answer.success
-    assert answer.message == "no slot 999; there are 1 (Trot), 2 (Stand), 3 (Sway)"
-    assert controller(batch) == before
-
-
-@pytest.mark.parametrize(
-    ("name", "request_", "text"),
-    [
-        (
-            "SetPolicyDescriptor",
-            SetPolicyDescriptorRequest(ROBOT, TROT, "policies/quadruped_trott.policy"),
-            "did you mean 'policies/quadruped_trot.policy'?",
-        ),
-        (
-            "SetPolicyDrivenJoints",
-            SetPolicyDrivenJointsRequest(ROBOT, TROT, ["FL_hip_joint", "FL_hip"]),
-            "policy 'trot' drives no joint 'FL_hip'; did you mean 'FL_hip_joint'?",
-        ),
-        (
-            "SetPolicyDrivenJoints",
-            SetPolicyDrivenJointsRequest(ROBOT, SWAY, ["FL_calf_joint"]),
-            "policy 'sway' drives no joint 'FL_calf_joint'",
-        ),
-        (
-            "SetPolicyDrivenJoints",
-            SetPolicyDrivenJointsRequest(ROBOT, TROT, ["FL_hip_joint", "FL_hip_joint"]),
-            "is named twice",
-        ),
-        ("SetPolicyCommandFloat", SetPolicyCommandFloatRequest(ROBOT, TROT, 1, math.nan), "expected a finite number"),
-        ("SetPolicyCommandFloat", SetPolicyCommandFloatRequest(ROBOT, TROT, 4, 1.0), "is a bool; use the method for"),
-        ("SetPolicyCommandFloat", SetPolicyCommandFloatRequest(ROBOT, TROT, 0, 1.0), "has no command 0; there are 1"),
-        ("SetPolicyCommandBool", SetPolicyCommandBoolRequest(ROBOT, TROT, 1, True), "is a float; use the method for"),
-        ("GetPolicyCommandBool", GetPolicyCommandBoolRequest(ROBOT, TROT, 1), "is a float"),
-        ("GetPolicyCommandFloat", GetPolicyCommandFloatRequest(ROBOT, TROT, 9), "has no command 9"),
-        (
-            "SetPolicyGains",
-            SetPolicyGainsRequest(ROBOT, TROT, [JointGainOverride("FL_hip_joint", kp=-1.0)]),
-            "FL_hip_joint: kp -1.0, expected 0 to 10000 Nm/rad",
-        ),
-        (
-            "SetPolicyGains",
-            SetPolicyGainsRequest(ROBOT, TROT, [JointGainOverride("FL_hip_joint", default_pos=math.inf)]),
-            "default_pos inf",
-        ),
-        ("GetPolicyBasePose", GetPolicyBasePoseRequest(ROBOT, TROT), "slot 1 (Trot) is not active"),
-        ("GetPolicyLastAction", GetPolicyLastActionRequest(ROBOT, TROT), "slot 1 (Trot) is not active"),
-    ],
-)
-def test_a_wrong_value_is_refused_with_what_would_do(
-    robots: Callable[..., Any], name: str, request_: Any, text: str
-) -> None:
-    batch = robots(1)
-    before = controller(batch)
-    answer = agent(batch, name, request_)
-    assert not answer.success
-    assert text in answer.message
-    assert controller(batch) == before
-
-
 def test_the_base_pose_is_the_robots_in_both_frames(robots: Callable[..., Any]) -> None:
     batch = robots(1)
     batch.randomize(pose_position_noise=[0.5, 0.5, 0.0], pose_orientation_noise=0.3)
@@ -263,18 +176,6 @@ def test_a_watcher_of_a_slot_gets_states_of_that_slot_without_any_change(robots:
     assert all(state == controller(batch).slots[2] for state in states)
 
 
-@pytest.mark.parametrize(
-    ("name", "request_", "text"),
-    [
-        ("StreamRobotController", StreamRobotControllerRequest(NOBODY), "entity 1 has no robot controller"),
-        ("StreamPolicySlotState", StreamPolicySlotStateRequest(ROBOT, 999), "no slot 999"),
-    ],
-)
-def test_what_cannot_be_watched_is_refused(robots: Callable[..., Any], name: str, request_: Any, text: str) -> None:
-    with robots(1).stream("AgentService/" + name, request_) as stream, pytest.raises(UnknownName, match=text):
-        next(stream)
-
-
 def test_a_watcher_that_left_is_forgotten(robots: Callable[..., Any]) -> None:
     batch = robots(1)
     stream = batch.stream("AgentService/StreamRobotController", StreamRobotControllerRequest(ROBOT, 100))
@@ -284,3 +185,114 @@ def test_a_watcher_that_left_is_forgotten(robots: Callable[..., Any]) -> None:
     stream.cancel()
     del stream
     assert not watchers
+
+
+# --- the motion graph ---
+
+
+CROUCH, ALERT, GAIT, LEAN, BOW = range(1, 6)
+
+
+def put_input(batch: Any, number: int, **value: Any) -> Any:
+    """Set an input of agent_0's graph."""
+    return agent(
+        batch, "SetMotionGraphInput", SetMotionGraphInputRequest(ROBOT, number, MotionGraphInputValue(**value))
+    )
+
+
+def start(batch: Any) -> Any:
+    """Put the robot into the standing pose and activate its graph."""
+    batch.randomize()
+    batch.reset()
+    assert agent(batch, "SetMotionGraphActive", SetMotionGraphActiveRequest(ROBOT, True)).success
+    return batch
+
+
+def height(batch: Any, ticks: int = 60) -> float:
+    """Return the base's height after these ticks."""
+    batch.tick(ticks)
+    return float(batch.engine.physics.qpos[0, 2])
+
+
+def test_it_is_inactive_until_it_is_activated(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    for active in (False, True, False):
+        agent(batch, "SetMotionGraphActive", SetMotionGraphActiveRequest(ROBOT, active))
+        answer = agent(batch, "GetMotionGraphActive", GetMotionGraphActiveRequest(ROBOT))
+        assert (answer.success, answer.active) == (True, active)
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [
+        (CROUCH, MotionGraphInputValue(float_val=0.5)),
+        (ALERT, MotionGraphInputValue(bool_val=True)),
+        (GAIT, MotionGraphInputValue(int_val=2)),
+        (LEAN, MotionGraphInputValue(vec3_val=Vec3(0.01, 0.02, 0.0))),
+    ],
+)
+def test_an_input_keeps_its_value_also_while_the_graph_is_inactive(
+    robots: Callable[..., Any], number: int, value: MotionGraphInputValue
+) -> None:
+    batch = robots(1)
+    assert agent(batch, "SetMotionGraphInput", SetMotionGraphInputRequest(ROBOT, number, value)).success
+    batch.reset()
+    answer = agent(batch, "GetMotionGraphInput", GetMotionGraphInputRequest(ROBOT, number))
+    assert (answer.success, answer.value) == (True, value)
+
+
+def test_of_several_values_only_the_one_that_counts_is_looked_at(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    assert put_input(batch, GAIT, int_val=2, float_val=math.nan).success
+    answer = agent(batch, "GetMotionGraphInput", GetMotionGraphInputRequest(ROBOT, GAIT))
+    assert answer.value == MotionGraphInputValue(int_val=2)
+
+
+def test_crouching_lowers_and_alert_raises_the_robot(robots: Callable[..., Any]) -> None:
+    batch = start(robots(1))
+    normal = height(batch)
+    assert put_input(batch, CROUCH, float_val=1.0).success
+    assert height(batch) < normal - 0.05
+    put_input(batch, CROUCH, int_val=0)  # a whole number does for a float
+    put_input(batch, ALERT, bool_val=True)
+    assert height(batch) > normal + 0.01
+
+
+def test_steps_on_the_spot_lift_feet_and_a_lean_shifts_them(robots: Callable[..., Any]) -> None:
+    batch = start(robots(1))
+    batch.tick(20)
+    put_input(batch, GAIT, int_val=2)
+    calves: list[float] = []
+    for _ in range(30):
+        batch.tick()
+        calves.append(batch.engine.world.ctrl[0, 2])
+    assert max(calves) - min(calves) > 0.1
+    put_input(batch, GAIT, int_val=0)
+    put_input(batch, LEAN, vec3_val=Vec3(0.0, 0.03, 0.0))
+    batch.tick()
+    assert (batch.engine.world.ctrl[0, 0::3] < -0.05).all()
+
+
+def test_a_trigger_plays_its_move_once(robots: Callable[..., Any]) -> None:
+    batch = start(robots(1))
+    batch.tick(20)
+    rest = batch.engine.world.ctrl[0].copy()
+    assert agent(batch, "FireMotionGraphTrigger", FireMotionGraphTriggerRequest(ROBOT, BOW)).success
+    assert agent(batch, "GetMotionGraphInput", GetMotionGraphInputRequest(ROBOT, BOW)).value.trigger
+    deepest = 0.0
+    for _ in range(52):
+        batch.tick()
+        deepest = max(deepest, float(np.abs(batch.engine.world.ctrl[0] - rest).max()))
+    assert deepest > 0.3
+    assert batch.engine.world.ctrl[0] == pytest.approx(rest, abs=1e-6)
+    assert not agent(batch, "GetMotionGraphInput", GetMotionGraphInputRequest(ROBOT, BOW)).value.trigger
+
+
+def test_a_policy_drives_over_the_graph(robots: Callable[..., Any]) -> None:
+    batch = start(robots(1))
+    put_input(batch, CROUCH, float_val=1.0)
+    agent(batch, "SetPolicyActive", SetPolicyActiveRequest(ROBOT, 3, True))  # sway: the hips
+    batch.tick(40)
+    control = batch.engine.world.ctrl[0]
+    assert np.abs(control[0::3]).min() > 0.05  # sways
+    assert (control[2::3] < -1.9).all()  # crouches

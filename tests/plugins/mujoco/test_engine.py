@@ -207,21 +207,6 @@ def test_a_masked_seed_leaves_the_other_envs_their_own_numbers(robots: Callable[
     assert expected[1].tobytes() != found[1].tobytes()
 
 
-@pytest.mark.parametrize(
-    ("request_", "text"),
-    [
-        (SetSeedsRequest([1, 2, 3]), "3 seeds for 2 envs"),
-        (SetSeedsRequest([1, 2], b"\1"), "mask of 1 bytes for 2 envs"),
-    ],
-)
-def test_seeds_for_another_number_of_envs_are_refused(
-    robots: Callable[..., Any], request_: SetSeedsRequest, text: str
-) -> None:
-    answer = robots(2).call("BatchService/SetSeeds", request_)
-    assert not answer.success
-    assert text in answer.message
-
-
 def test_an_env_that_was_never_reset_stands_still(robots: Callable[..., Any]) -> None:
     batch = robots(1)
     frame = batch.step()

@@ -12,16 +12,12 @@ from numpy.typing import NDArray
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
-from lucky_transport.errors import LocalProtocolError, Unimplemented, UnknownName
 from lucky_transport.messages import (
-    BakeLidarMaterialRequest,
     GetLidarReturnParamsRequest,
     GetLidarScanRequest,
     LidarAck,
     LidarReturnParamsResponse,
     LidarSensorRequest,
-    LoadLidarBakeRequest,
-    SaveLidarBakeRequest,
     SetLidarConfigRequest,
     SetLidarLiveRequest,
     SetLidarPresetRequest,
@@ -59,11 +55,6 @@ def configure(batch: Any, **changes: Any) -> LidarAck:
     for unset in ("found", "secondary_capture", "secondary_scope"):
         del config[unset]
     return call(batch, "SetLidarConfig", SetLidarConfigRequest(**config | changes))
-
-
-def test_a_scan_needs_the_lidar_to_be_on(robots: Callable[..., Any]) -> None:
-    with pytest.raises(LocalProtocolError, match="the lidar is off; call SetLidarLive"):
-        scan(robots(1))
 
 
 def test_beams_meet_flat_ground_where_trigonometry_says(batch: Any) -> None:
@@ -156,23 +147,6 @@ def test_the_return_model_loses_weak_returns_and_keeps_what_was_not_given(batch:
     assert (ranges(batch) >= 0).sum() >= (everything >= 0).sum()  # without the material model nothing is lost
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"noise_sigma0": -1.0}, "noise_sigma0 -1: expected a finite number, 0 or more"),
-        ({"retro_gain": float("inf")}, "retro_gain inf: expected a finite number"),
-        ({"range_exp": 0.0}, "range_exp 0: expected more"),
-        ({"max_returns": 2}, "max_returns 2: this sensor reports the first one"),
-    ],
-)
-def test_return_models_that_make_no_sense_are_refused(batch: Any, changes: dict[str, Any], words: str) -> None:
-    before = returns(batch)
-    answer = set_returns(batch, **changes)
-    assert not answer.ok
-    assert words in answer.message
-    assert returns(batch) == before
-
-
 def test_noise_has_the_size_it_was_given(batch: Any) -> None:
     assert set_returns(batch, noise_sigma0=0.02).ok
     exact, noisy, again = ranges(batch), ranges(batch, material=True), ranges(batch, material=True)
@@ -181,36 +155,11 @@ def test_noise_has_the_size_it_was_given(batch: Any) -> None:
     assert not np.array_equal(noisy, again)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"channels": 0}, "channels 0 x azimuth_bins 180: expected 1 to 131072 beams"),
-        ({"channels": 1024, "azimuth_bins": 1024}, "expected 1 to 131072 beams"),
-        ({"vfov_min_deg": 20.0, "vfov_max_deg": 10.0}, "vfov 20 to 10: expected rising"),
-        ({"max_range": 0.0}, "range 0.1 to 0: expected rising"),
-        ({"min_range": float("nan")}, "range nan to 30"),
-        ({"rotation_hz": 0.0}, "rotation_hz 0: expected more than 0"),
-        ({"geom_group_mask": 64}, "geom_group_mask 64"),
-        ({"scan_pattern": 2}, "scan_pattern 2: expected 0 (spinning)"),
-        ({"sensor": 2}, "no lidar sensor 2: there are 0 to 1, one per robot"),
-    ],
-)
-def test_layouts_that_make_no_sense_are_refused_and_nothing_changes(
-    batch: Any, changes: dict[str, Any], words: str
-) -> None:
-    before = call(batch, "GetLidarConfig", LidarSensorRequest(0))
-    answer = configure(batch, **changes)
-    assert not answer.ok
-    assert words in answer.message
-    assert call(batch, "GetLidarConfig", LidarSensorRequest(0)) == before
-
-
-def test_presets_change_all_sensors_and_others_are_refused(batch: Any) -> None:
+def test_presets_change_all_sensors(batch: Any) -> None:
     for number, preset in enumerate(PRESETS):
         assert call(batch, "SetLidarPreset", SetLidarPresetRequest(number)).ok
         for sensor in range(2):
             assert call(batch, "GetLidarConfig", LidarSensorRequest(sensor)) == preset
-    assert "preset 9: expected 0 to 2" in call(batch, "SetLidarPreset", SetLidarPresetRequest(9)).message
 
 
 def test_the_rotation_rate_changes_nothing_in_a_scan(batch: Any) -> None:
@@ -222,34 +171,6 @@ def test_the_rotation_rate_changes_nothing_in_a_scan(batch: Any) -> None:
     assert ranges(batch).tobytes() == before.tobytes()
 
 
-def test_unknown_sensors_are_not_found(batch: Any) -> None:
-    assert not call(batch, "GetLidarConfig", LidarSensorRequest(2)).found
-    for name in ("GetLidarBeamCount", "GetLidarBeamAngles"):
-        with pytest.raises(UnknownName, match="no lidar sensor 2"):
-            call(batch, name, LidarSensorRequest(2))
-    with pytest.raises(UnknownName, match="no lidar sensor 2"):
-        scan(batch, sensor=2)
-
-
-def test_secondary_returns_are_refused_because_nothing_here_gives_any(batch: Any) -> None:
-    def secondary(capture: int, scope: int = 0) -> Any:
-        return call(batch, "SetLidarSecondaryCapture", SetLidarSecondaryCaptureRequest(0, capture, scope))
-
-    assert secondary(0, 1).ok
+def test_the_scope_of_secondary_returns_is_kept(batch: Any) -> None:
+    assert call(batch, "SetLidarSecondaryCapture", SetLidarSecondaryCaptureRequest(0, 0, 1)).ok
     assert call(batch, "GetLidarConfig", LidarSensorRequest(0)).secondary_scope == 1
-    assert "capture 2: nothing in this scene" in secondary(2).message
-    assert "scope 5" in secondary(0, 5).message
-
-
-@pytest.mark.parametrize(
-    ("name", "request_"),
-    [
-        ("BakeLidarMaterial", BakeLidarMaterialRequest()),
-        ("GetLidarBakeStatus", LidarSensorRequest()),
-        ("LoadLidarBake", LoadLidarBakeRequest("x")),
-        ("SaveLidarBake", SaveLidarBakeRequest("x")),
-    ],
-)
-def test_baking_is_not_implemented(batch: Any, name: str, request_: Any) -> None:
-    with pytest.raises(Unimplemented, match="bakes no lidar materials"):
-        call(batch, name, request_)

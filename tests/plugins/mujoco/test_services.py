@@ -1,4 +1,4 @@
-"""Typed methods: action groups, joint state, the model's facts and the capability manifest."""
+"""Typed methods of model and scene: action groups, joint state, the manifest, entities, modes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,22 @@ from lucky_transport.messages import (
 )
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
+
+from lucky_transport.messages import (
+    EnterPlayModeRequest,
+    EntityId,
+    ExitPlayModeRequest,
+    GetEntityRequest,
+    GetSceneInfoRequest,
+    GetSimulationModeRequest,
+    ListEntitiesRequest,
+    Quat,
+    SetEntityTransformRequest,
+    SetSimulationModeRequest,
+    SimulationMode,
+    Transform,
+    Vec3,
+)
 
 LEG = [0.1, 0.2, -0.3]
 
@@ -68,31 +84,6 @@ def test_a_group_waits_while_its_agent_holds_and_is_forgotten_by_a_reset(robots:
     assert not seen[1].any()
 
 
-@pytest.mark.parametrize(
-    ("agent", "group", "text"),
-    [
-        ("agent_2", ("all", [0.0] * 12), "no agent 'agent_2'; there are agent_0 to agent_1"),
-        ("agent_0", ("tail", [0.0]), "no action group 'tail'; there are: front_left, front_right"),
-        ("agent_0", ("", []), "no action group ''"),
-        ("agent_0", ("hips", [0.0, 0.0]), "2 actions for the 4 indices [0, 3, 6, 9]"),
-        ("agent_0", ("", [0.0, 0.0], [1]), "2 actions for the 1 indices [1]"),
-        ("agent_0", ("", [0.0], [12]), "action_indices [12]: expected different numbers from 0 to 11"),
-        ("agent_0", ("", [0.0], [-1]), "action_indices [-1]"),
-        ("agent_0", ("", [0.0, 0.0], [3, 3]), "action_indices [3, 3]"),
-        ("agent_0", ("front_left", [0.0, float("nan"), 0.0]), "are not finite"),
-    ],
-)
-def test_a_wrong_group_is_refused_with_what_would_do(
-    robots: Callable[..., Any], agent: str, group: tuple[Any, ...], text: str
-) -> None:
-    batch = robots(2)
-    batch.reset()
-    answer = put(batch, agent, *group)
-    assert not answer.success
-    assert text in answer.message
-    assert not batch.seen(batch.step(), "last_action").any()
-
-
 @pytest.mark.parametrize(("robot", "env"), [("", 0), ("quadruped", 0), ("agent_0", 0), ("agent_2", 2)])
 def test_the_joint_state_is_the_state_of_the_physics(robots: Callable[..., Any], robot: str, env: int) -> None:
     batch = robots(3)
@@ -114,19 +105,6 @@ def test_the_models_facts_name_joints_and_actuators(robots: Callable[..., Any]) 
     assert info.actuator_names == info.joint_names
 
 
-@pytest.mark.parametrize(
-    ("name", "request_"),
-    [
-        ("MujocoService/GetJointState", GetJointStateRequest("agent_9")),
-        ("MujocoService/GetMujocoInfo", GetMujocoInfoRequest("biped")),
-    ],
-)
-def test_an_unknown_robot_is_refused_by_name(robots: Callable[..., Any], name: str, request_: Any) -> None:
-    answer = robots(2).call(name, request_)
-    assert not answer.success
-    assert f"no robot {request_.robot_name!r}; there are 'quadruped' and agent_0 to agent_1" == answer.message
-
-
 def test_the_manifest_describes_robot_terms_and_randomisations(robots: Callable[..., Any]) -> None:
     batch = robots(1)
     manifest = batch.call("AgentService/GetCapabilityManifest", GetCapabilityManifestRequest()).manifest
@@ -145,3 +123,123 @@ def test_the_manifest_describes_robot_terms_and_randomisations(robots: Callable[
     assert friction.base.params_schema["friction_range"].range_max == 5
     noise = next(each for each in manifest.randomizations if each.base.name == "joint_position_noise")
     assert (noise.default_range_min, noise.default_range_max) == (0, 0.05)
+
+
+# --- the scene ---
+
+
+UNIT = Vec3(1.0, 1.0, 1.0)
+STRAIGHT = Quat(0.0, 0.0, 0.0, 1.0)
+
+
+def entities(batch: Any, **include: bool) -> dict[str, Any]:
+    """Return the entities by name."""
+    found = batch.call("SceneService/ListEntities", ListEntitiesRequest(**include)).entities
+    return {entity.name: entity for entity in found}
+
+
+def place(batch: Any, entity: int | None, transform: Transform | None) -> Any:
+    """Send SetEntityTransform."""
+    id = None if entity is None else EntityId(entity)
+    return batch.call("SceneService/SetEntityTransform", SetEntityTransformRequest(id, transform))
+
+
+def test_the_list_has_all_robots_and_the_parts_of_the_shown_world(robots: Callable[..., Any]) -> None:
+    batch = robots(3)
+    found = batch.call("SceneService/ListEntities", ListEntitiesRequest()).entities
+    assert [entity.name for entity in found[:3]] == ["agent_0", "agent_1", "agent_2"]
+    assert {"FL_hip", "RR_calf", "floor", "sun", "front", "track", "top"} <= {entity.name for entity in found}
+    assert len({entity.id.id for entity in found}) == len({entity.name for entity in found}) == len(found)
+    info = batch.call("SceneService/GetSceneInfo", GetSceneInfoRequest())
+    assert info.entity_count == len(found)
+    assert info.scene_name == "quadruped"
+
+
+def test_transforms_and_components_come_only_when_asked_for(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    assert all(row.transform is None and not row.components for row in entities(batch).values())
+    full = entities(batch, include_transforms=True, include_components=True)
+    assert all(row.transform is not None and "Transform" in row.components for row in full.values())
+    assert "Robot" in full["agent_0"].components
+    assert "Camera" in full["front"].components
+
+
+def test_transforms_are_where_mujoco_has_things(robots: Callable[..., Any]) -> None:
+    batch = robots(2)
+    batch.reset()
+    for _ in range(5):
+        batch.step(0.3)
+    found = entities(batch, include_transforms=True)
+    for env in range(2):
+        seen = found[f"agent_{env}"].transform
+        qpos = batch.engine.world.qpos(env)
+        assert (seen.position.x, seen.position.y, seen.position.z) == pytest.approx(tuple(qpos[:3]))
+        turn = seen.rotation
+        assert (turn.w, turn.x, turn.y, turn.z) == pytest.approx(tuple(qpos[3:7]))
+    hip, calf = found["FL_hip"].transform.position, found["FL_calf"].transform.position
+    assert np.hypot(hip.x - calf.x, hip.z - calf.z) < 0.45
+    assert calf.z < hip.z
+    assert found["floor"].transform.position == Vec3()
+    assert found["floor"].transform.scale == UNIT
+
+
+def test_an_entity_is_found_by_id_and_by_name_and_the_id_counts(robots: Callable[..., Any]) -> None:
+    batch = robots(2)
+    for name, listed in entities(batch, include_transforms=True, include_components=True).items():
+        for request in (GetEntityRequest(name=name), GetEntityRequest(EntityId(listed.id.id), "nonsense")):
+            answer = batch.call("SceneService/GetEntity", request)
+            assert answer.found
+            assert answer.entity == listed
+
+
+def test_a_robot_that_is_placed_is_there_in_the_next_step_and_the_others_stay(robots: Callable[..., Any]) -> None:
+    batch, untouched = robots(2), robots(2)
+    for each in (batch, untouched):
+        each.reset()
+        each.step()
+    robot = entities(batch)["agent_1"].id.id
+    half = np.sqrt(0.5)
+    answer = place(batch, robot, Transform(Vec3(2.0, -1.0, 0.4), Quat(0.0, 0.0, 2 * half, 2 * half), UNIT))
+    assert (answer.success, answer.message) == (True, "")
+    qpos = batch.engine.world.qpos(1)
+    assert qpos[:3] == pytest.approx([2.0, -1.0, 0.4])
+    assert qpos[3:7] == pytest.approx([half, 0, 0, half])  # made a unit quaternion
+    moved, plain = batch.step(), untouched.step()
+    assert batch.engine.world.qpos(1)[:2] == pytest.approx([2.0, -1.0], abs=0.05)
+    assert moved.observations[0].tobytes() == plain.observations[0].tobytes()
+    assert moved.observations[1].tobytes() != plain.observations[1].tobytes()
+
+
+def test_simulation_mode_is_deterministic_or_fast_and_realtime_is_refused(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+
+    def choose(mode: int) -> Any:
+        return batch.call("SceneService/SetSimulationMode", SetSimulationModeRequest(mode))  # type: ignore[arg-type]
+
+    def chosen() -> int:
+        return batch.call("SceneService/GetSimulationMode", GetSimulationModeRequest()).mode
+
+    assert chosen() == SimulationMode.DETERMINISTIC
+    assert choose(SimulationMode.FAST).success
+    refused = choose(SimulationMode.REALTIME)
+    assert not refused.success
+    assert "while a client is connected" in refused.message
+    assert refused.current_mode == chosen() == SimulationMode.FAST
+
+
+def test_play_mode_is_entered_and_left_any_number_of_times_and_never_stops_a_step(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    enter = ("SceneService/EnterPlayMode", EnterPlayModeRequest())
+    leave = ("SceneService/ExitPlayMode", ExitPlayModeRequest())
+    answers = [batch.call(*which) for which in (enter, enter, leave, leave, enter)]
+    assert all(answer.success for answer in answers)
+    assert [answer.message.partition(";")[0] for answer in answers] == [
+        "already in play mode",
+        "already in play mode",
+        "left play mode",
+        "not in play mode",
+        "in play mode",
+    ]
+    batch.call(*leave)
+    batch.reset()
+    assert np.isfinite(batch.step().observations).all()
