@@ -1,33 +1,31 @@
 """A case that is written once for threads and for asyncio: it awaits everything, and its driver knows how.
 
-`OverThreads` and `OverAsyncio` have the same methods. Over threads nothing is ever suspended: what a case or a handler
+`OverThreads` and `AioEnds` have the same methods. Over threads nothing is ever suspended: what a case or a handler
 awaits blocks its thread. What a driver can see of a call and the other cannot is in its records alone.
 """
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from . import aio_records, invoking, records
-from .aio_ends import AioEnds
+from . import aio_ends, records
+from .aio_ends import AioEnds, Answer, Flag, Read, run
 from .ends import Ends, Served
-from .invoking import Way
-from .records import PATIENCE_S, Record
+from .records import PATIENCE_S, Record, Way
 
 THREADS, ASYNCIO = "threads", "asyncio"
 BOTH = (THREADS, ASYNCIO)
 
 #: By driver: every way to make a call, and those whose caller is not blocked.
-WAYS = {THREADS: invoking.WAYS, ASYNCIO: aio_records.WAYS}
-FREE_WAYS = {THREADS: invoking.FREE_WAYS, ASYNCIO: aio_records.WAYS}
+WAYS = {THREADS: records.WAYS, ASYNCIO: aio_ends.WAYS}
+FREE_WAYS = {THREADS: records.FREE_WAYS, ASYNCIO: aio_ends.WAYS}
 #: The same, without those that can break off in a write, which grpc.aio sometimes calls an internal error of its own.
-SAFE_WAYS = {THREADS: invoking.WAYS, ASYNCIO: aio_records.SAFE_WAYS}
-SAFE_FREE_WAYS = {THREADS: invoking.FREE_WAYS, ASYNCIO: aio_records.SAFE_WAYS}
+SAFE_WAYS = {THREADS: records.WAYS, ASYNCIO: aio_ends.SAFE_WAYS}
+SAFE_FREE_WAYS = {THREADS: records.FREE_WAYS, ASYNCIO: aio_ends.SAFE_WAYS}
 
 
 def ways_of(*arities: str) -> dict[str, list[Way]]:
@@ -35,46 +33,9 @@ def ways_of(*arities: str) -> dict[str, list[Way]]:
     return {driver: [way for way in ways if way.arity in arities] for driver, ways in WAYS.items()}
 
 
-#: Returns all that a handler is sent, as one value.
-Read = Callable[[], Awaitable[bytes]]
-#: What a handler does: reads, and returns its response.
-Answer = Callable[[Read, Any], Awaitable["bytes | None"]]
-
-
-def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run what never suspends to its end, on this thread."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("it was suspended")
-
-
 async def echo(read: Read, context: Any) -> bytes:
     """Respond with what was sent."""
     return await read()
-
-
-async def _once(item: Any) -> AsyncIterator[Any]:
-    yield item
-
-
-class Flag:
-    """Something that happens once; a case and its handlers wait for it."""
-
-    def __init__(self, event: threading.Event | asyncio.Event) -> None:
-        self._event = event
-        self.set, self.is_set = event.set, event.is_set
-
-    async def happened(self) -> bool:
-        """Return whether it comes within our patience."""
-        if isinstance(self._event, threading.Event):
-            return records.happened(self._event)
-        return await aio_records.happened(self._event)
-
-    def happened_here(self) -> bool:
-        """Return whether it comes within our patience, to a thread that no driver has."""
-        return run(self.happened())
 
 
 class _AwaitedContext:
@@ -156,7 +117,7 @@ class OverThreads:
 
         def unary(request: Any, context: Any) -> bytes | None:
             async def read() -> bytes:
-                return invoking.received(arity, request)
+                return records.received(arity, request)
 
             return run(answer(read, _AwaitedContext(context)))  # type: ignore[arg-type]
 
@@ -187,7 +148,7 @@ class OverThreads:
 
     def start(self, way: Way, method: Any, **options: Any) -> Any:
         """Begin a call whose caller is not blocked."""
-        return (method.future if way.style == "future" else method)(invoking.argument(way.arity), **options)
+        return (method.future if way.style == "future" else method)(records.argument(way.arity), **options)
 
     async def result(self, way: Way, call: Any) -> Record:
         """Return what the caller gets: a response, or all of them."""
@@ -199,16 +160,16 @@ class OverThreads:
 
     async def ended(self, call: Any) -> Record:
         """Return what an ended call says, whatever it is asked."""
-        return invoking.ended(call)
+        return records.ended(call)
 
     async def finish(self, way: Way, call: Any) -> Record:
         """Return what the caller gets, and all that the call then says."""
-        return {"result": await self.result(way, call), **invoking.ended(call)}
+        return {"result": await self.result(way, call), **records.ended(call)}
 
     async def invoke(self, way: Way, method: Any, *sent: Any, **options: Any) -> Record:
         """Make a call and return all there is to see of it; `sent` is another request than usual."""
         try:
-            return invoking.invoke(way.style, method, *(sent or (invoking.argument(way.arity),)), **options)
+            return records.invoke(way.style, method, *(sent or (records.argument(way.arity),)), **options)
         except Exception as raised:
             return {"refused": records.error(raised)}
 
@@ -243,114 +204,4 @@ class OverThreads:
         """Let what has begun go on; a thread does so by itself."""
 
 
-class OverAsyncio:
-    """`ends`, whose calls are those of grpc.aio. The methods are those of `OverThreads`."""
-
-    driver = ASYNCIO
-
-    def __init__(self, ends: AioEnds) -> None:
-        self._ends = ends
-        self.address, self.connect, self.server = ends.address, ends.connect, ends.server
-        self.serve, self.method, self.pool = ends.serve, ends.method, ends.pool
-        self.unary_unary = ends.unary_unary
-
-    def flag(self) -> Flag:
-        return Flag(asyncio.Event())
-
-    def gate(self) -> Flag:
-        return Flag(self._ends.gate())
-
-    async def stop(self, server: Any, grace: float | None = None) -> None:
-        await server.stop(grace)
-
-    def stopping(self, server: Any, grace: float | None = 0) -> Any:
-        return asyncio.ensure_future(server.stop(grace))
-
-    async def begin(self, server: Any) -> None:
-        await server.start()
-
-    async def terminated(self, server: Any, timeout_s: float | None = None) -> Record:
-        return await aio_records.attempt(server.wait_for_termination(timeout_s))
-
-    def behaviour(
-        self, arity: str, answer: Answer, *first: bytes, last: tuple[bytes, ...] = ()
-    ) -> Callable[[Any, Any], Any]:
-        async def unary(request: Any, context: Any) -> bytes | None:
-            async def read() -> bytes:
-                return b"+".join([one async for one in request]) if arity.startswith("stream") else request
-
-            return await answer(read, context)
-
-        async def stream(request: Any, context: Any) -> AsyncIterator[bytes]:
-            for one in first:
-                yield one
-            response = await unary(request, context)
-            for one in (*(() if response is None else (response,)), *last):
-                yield one
-
-        return stream if arity.endswith("stream") else unary
-
-    def flow(self, arity: str, make: Callable[[bytes], Iterable[bytes]]) -> Callable[[Any, Any], Any]:
-        async def stream(request: Any, context: Any) -> AsyncIterator[bytes]:
-            async for one in request if arity.startswith("stream") else _once(request):
-                for item in make(one):
-                    yield item
-
-        return stream
-
-    async def gather(self, work: Callable[[int], Coroutine[Any, Any, Any]], count: int) -> list[Any]:
-        return await asyncio.gather(*map(work, range(count)))
-
-    async def close(self, channel: Any, *grace: float) -> None:
-        await channel.close(*grace)
-
-    def start(self, way: Way, method: Any, **options: Any) -> Any:
-        return aio_records.start(way, method, **options)
-
-    async def result(self, way: Way, call: Any) -> Record:
-        if not way.arity.endswith("stream"):
-            return await aio_records.attempt(call)
-        return await (aio_records.read(call) if "read" in way.style else aio_records.taken(call))
-
-    async def first(self, way: Way, call: Any) -> Record:
-        return await (aio_records.read(call, 1) if "read" in way.style else aio_records.taken(call, 1))
-
-    async def ended(self, call: Any) -> Record:
-        return await aio_records.ended(call)
-
-    async def finish(self, way: Way, call: Any) -> Record:
-        return await aio_records.finish(way, call)
-
-    async def invoke(self, way: Way, method: Any, *sent: Any, **options: Any) -> Record:
-        return await aio_records.invoke(way, method, *sent, **options)
-
-    async def attempt(self, method: Any, request: Any, **options: Any) -> Record:
-        try:
-            call = method(request, **options)
-        except Exception as raised:
-            return {"refused": records.error(raised)}
-        return await aio_records.attempt(call)
-
-    async def taken(self, method: Any, request: Any, **options: Any) -> Record:
-        try:
-            return await aio_records.taken(method(request, **options))
-        except Exception as raised:
-            return {"refused": records.error(raised)}
-
-    async def initial(self, call: Any) -> Any:
-        return records.entries(await call.initial_metadata())
-
-    async def code(self, call: Any) -> str:
-        return (await call.code()).name
-
-    def state(self, call: Any) -> Record:
-        return aio_records.state(call)
-
-    async def aside(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return await asyncio.to_thread(function, *arguments)
-
-    async def settle(self) -> None:
-        await asyncio.sleep(0.05)
-
-
-Driver = OverThreads | OverAsyncio
+Driver = OverThreads | AioEnds

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from . import cases, generated
-from .aio_ends import AioEnds
-from .both import ASYNCIO, OverAsyncio, OverThreads, run
+from . import cases
+from .aio_ends import AioEnds, run
+from .both import ASYNCIO, OverThreads
 from .declared import DIFFERENCES
 from .ends import OURS, REAL, Ends, Implementation
+from .interop_service import AVAILABLE
 from .records import Record, without
 from .registry import CASES, Case
 
@@ -48,7 +49,7 @@ def record(case: Case, implementation: Implementation) -> Record:
 
 async def _record_aio(case: Case, implementation: Implementation) -> Record:
     async with asyncio.timeout(_LIMIT_S), AioEnds(implementation) as ends:
-        return without(await case.run(OverAsyncio(ends) if case.driver else ends), ends.addresses)
+        return without(await case.run(ends), ends.addresses)
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -86,5 +87,5 @@ def judged(case: Case) -> tuple[dict[str, tuple[Any, Any]], list[str]]:
 
 def skip_without_generated_stubs(case: Case) -> None:
     """Skip a case whose stubs cannot be made here."""
-    if case.name.startswith(("interop.", "aio_interop.")) and not generated.AVAILABLE:
+    if case.name.startswith(("interop.", "aio_interop.")) and not AVAILABLE:
         pytest.skip("no grpcio-tools to make the stubs with")

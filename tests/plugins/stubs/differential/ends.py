@@ -14,8 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import lucky_transport_stubs
 from lucky_transport.process import unique_name
@@ -36,7 +35,7 @@ class Implementation:
     """
 
     name: str
-    address: Callable[[Path], str]
+    address: Callable[[str], str]
     server: Callable[..., Any]
     channel: Callable[..., Any]
     aio_server: Callable[..., Any]
@@ -84,8 +83,12 @@ def method_handler(arity: str, behaviour: Callable[..., Any], **codec: Any) -> A
 
 
 def generic_handler(methods: Methods, service: str = SERVICE) -> Any:
-    """Return the handler of a service with these method handlers."""
-    return grpc.method_handlers_generic_handler(service, methods)
+    """Return the handler of a service with these methods: handlers by name, or behaviours by "arity Name"."""
+    handlers: dict[str, Any] = {}
+    for title, one in methods.items():
+        arity, _, name = title.rpartition(" ")
+        handlers[name] = method_handler(arity, one) if arity else one
+    return grpc.method_handlers_generic_handler(service, handlers)
 
 
 def add_port(server: Any, target: str, credentials: Any) -> None:
@@ -104,28 +107,45 @@ class Served:
     target: str
 
 
-class Ends:
-    """Servers and channels for one case, as a context."""
+class Made:
+    """What both ends of threads and of asyncio have; `open_gates` comes first at their end."""
+
+    method: Callable[..., Any]
+    _folder: str
 
     def __init__(self, implementation: Implementation) -> None:
+        super().__init__()
         self._implementation = implementation
-        self._stack = ExitStack()
-        self._gates: list[threading.Event] = []
+        self._gates: list[Any] = []
         self.addresses: list[str] = []
-
-    def __enter__(self) -> Ends:
-        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for gate in self._gates:
-            gate.set()
-        self._stack.close()
 
     def address(self) -> str:
         """Return an address at which nobody listens, for `serve` or for a channel to nowhere."""
         self.addresses.append(self._implementation.address(self._folder))
         return self.addresses[-1]
+
+    def open_gates(self) -> None:
+        """Let every handler go on."""
+        for gate in self._gates:
+            gate.set()
+
+    def __getattr__(self, arity: str) -> Callable[..., Any]:
+        """`unary_unary(behaviour)` is `method("unary_unary", behaviour)`; likewise for the other arities."""
+        if arity not in ARITIES:
+            raise AttributeError(arity)
+        return partial(self.method, arity)
+
+
+class Ends(Made, ExitStack):
+    """Servers and channels for one case, as a context."""
+
+    def __enter__(self) -> Self:
+        self._folder = self.enter_context(tempfile.TemporaryDirectory())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.open_gates()
+        super().__exit__(*error)
 
     def gate(self) -> threading.Event:
         """Return an event for a handler to wait on; it is set at the end, so that no handler outlives the case."""
@@ -135,9 +155,9 @@ class Ends:
     def server(self, *handlers: Any, workers: int = 8, **arguments: Any) -> Any:
         """Return a server that is not started yet."""
         pool = ThreadPoolExecutor(workers)
-        self._stack.callback(pool.shutdown)
+        self.callback(pool.shutdown)
         server = self._implementation.server(pool, handlers=handlers, **arguments)
-        self._stack.callback(lambda: server.stop(0).wait(_STOP_S))
+        self.callback(lambda: server.stop(0).wait(_STOP_S))
         return server
 
     def serve(
@@ -154,7 +174,7 @@ class Ends:
         """Return a channel to a target; one with credentials is a secure one."""
         make = self._implementation.secure_channel if "credentials" in arguments else self._implementation.channel
         channel = make(target, options=options, **arguments)
-        self._stack.callback(channel.close)
+        self.callback(channel.close)
         return channel
 
     def method(
@@ -163,9 +183,3 @@ class Ends:
         """Serve one method with these arguments of a server; return its multi-callable on a new channel."""
         served = self.serve({"Method": method_handler(arity, behaviour)}, **arguments)
         return getattr(self.connect(served.target, channel_options), arity)(path())
-
-    def __getattr__(self, arity: str) -> Callable[..., Any]:
-        """`unary_unary(behaviour)` is `method("unary_unary", behaviour)`; likewise for the other arities."""
-        if arity not in ARITIES:
-            raise AttributeError(arity)
-        return partial(self.method, arity)

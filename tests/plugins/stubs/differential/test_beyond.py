@@ -18,8 +18,8 @@ from lucky_transport_grpc.runtime import grpc
 
 from .aio_ends import AioEnds
 from .ends import OURS, Ends, method_handler, path
-from .plugins import credentials, giving
 from .records import PATIENCE_S, Record, attempt, entries, taken
+from .samples import credentials, giving
 
 README = Path(__file__).parents[4] / "plugins" / "lucky_transport_stubs" / "README.md"
 ENABLED = "grpc.compression_enabled_algorithms_bitset"

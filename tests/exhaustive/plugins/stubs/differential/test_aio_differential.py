@@ -8,6 +8,9 @@ pytest.importorskip("grpc", reason="there is nothing to compare with")
 
 from tests.plugins.stubs.differential.comparing import judged, load_cases, skip_without_generated_stubs
 from tests.plugins.stubs.differential.registry import Case, exhaustive
+from tests.support.fixtures.plugins_stubs_differential import grpcs_core_is_never_shut_down, nothing_is_left, quiet
+
+__all__ = ["grpcs_core_is_never_shut_down", "nothing_is_left", "quiet"]
 
 OF_ASYNCIO = [case for case in exhaustive(load_cases()) if case.name.startswith("aio_")]
 

@@ -52,7 +52,7 @@ async def of_a_call(ends: AioEnds, arity: str) -> Record:
     gate = ends.gate()
 
     async def one(request: Any, context: Any) -> bytes:
-        await gate.wait()
+        await gate.happened()
         return b"response"
 
     async def many(request: Any, context: Any) -> AsyncIterator[bytes]:

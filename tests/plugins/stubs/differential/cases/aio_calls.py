@@ -8,11 +8,9 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..aio_ends import AioEnds
-from ..aio_records import WAYS, attempt, ended, finish, happened, read, start, state, status, taken, until
+from ..aio_ends import WAYS, AioEnds, attempt, ended, finish, happened, read, start, state, status, taken, until
 from ..ends import method_handler, path
-from ..invoking import Way, argument
-from ..records import PATIENCE_S, Record, classes
+from ..records import PATIENCE_S, Record, Way, argument, classes
 from ..registry import case, each
 
 
@@ -27,7 +25,7 @@ class _Held:
     async def _unary(self, request: Any, context: Any) -> bytes:
         context.add_done_callback(lambda _: self.told.set())
         self.begun.set()
-        await self._gate.wait()
+        await self._gate.happened()
         if self._streams:  # to end before the client has said all is, to grpc.aio, an internal error at times
             async for _ in request:
                 pass
@@ -113,7 +111,7 @@ async def done_callbacks_come_once_and_in_order(ends: AioEnds, ending: str) -> R
     gate, told = ends.gate(), []
 
     async def behaviour(request: bytes, context: Any) -> bytes:
-        await gate.wait()
+        await gate.happened()
         if ending == "failure":
             await context.abort(grpc.StatusCode.ABORTED, "so it goes")
         return request
@@ -245,7 +243,7 @@ async def styles_of_reading_do_not_mix(ends: AioEnds, first: str) -> Record:
 
     async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
         yield b"one"
-        await gate.wait()
+        await gate.happened()
         yield b"two"
 
     call = (await ends.unary_stream(behaviour))(b"request")

@@ -8,8 +8,7 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..aio_ends import AioEnds
-from ..aio_records import attempt, ended, happened
+from ..aio_ends import AioEnds, attempt, ended, happened
 from ..ends import method_handler, path
 from ..records import PATIENCE_S, Record, error
 from ..registry import case, each
@@ -37,7 +36,7 @@ async def closing_with_grace(ends: AioEnds, grace: float) -> Record:
 
     async def behaviour(request: bytes, context: Any) -> bytes:
         begun.set()
-        await gate.wait()
+        await gate.happened()
         return request
 
     served = await ends.serve({"Method": method_handler("unary_unary", behaviour)})

@@ -7,8 +7,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from ..aio_ends import AioEnds
-from ..aio_records import EOF, attempt, happened, read, status, taken
+from ..aio_ends import EOF, AioEnds, attempt, happened, read, status, taken
 from ..records import Record
 from ..registry import case, each
 
@@ -51,7 +50,7 @@ async def writing_after_done_writing(ends: AioEnds) -> Record:
     async def behaviour(requests: Any, context: Any) -> AsyncIterator[bytes]:
         async for request in requests:
             yield request
-        await gate.wait()
+        await gate.happened()
 
     call = (await ends.stream_stream(behaviour))()
     await call.write(b"one")
@@ -116,7 +115,7 @@ async def a_slow_iterator_is_waited_for(ends: AioEnds) -> Record:
 
     async def requests() -> AsyncIterator[bytes]:
         yield b"one"
-        await gate.wait()
+        await gate.happened()
         yield b"two"
 
     call = (await ends.stream_stream(_echo))(requests())

@@ -10,8 +10,7 @@ from typing import Any
 from lucky_transport_grpc.runtime import grpc
 
 from ..ends import Ends, method_handler, path
-from ..invoking import argument, received
-from ..records import PATIENCE_S, Diary, Record, attempt, entries, happened, taken
+from ..records import PATIENCE_S, Diary, Record, argument, attempt, entries, happened, received, taken
 from ..registry import case, each
 
 #: A method's callback: it takes a response, or None for the end.

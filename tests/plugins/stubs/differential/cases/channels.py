@@ -9,8 +9,7 @@ from lucky_transport_grpc.runtime import grpc
 
 from ..both import BOTH, FREE_WAYS, THREADS, WAYS, Driver, Read, echo
 from ..ends import ARITIES, Ends, generic_handler, method_handler, path
-from ..invoking import Way
-from ..records import PATIENCE_S, Diary, Record, attempt, state
+from ..records import PATIENCE_S, Diary, Record, Way, attempt, state
 from ..registry import case, each
 
 ECHO = {"Method": method_handler("unary_unary", lambda request, context: request)}

@@ -9,11 +9,24 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..both import ASYNCIO, BOTH, THREADS, WAYS, Driver, OverAsyncio, OverThreads, Read, echo, run
+from ..both import ASYNCIO, BOTH, THREADS, WAYS, AioEnds, Driver, OverThreads, Read, echo, run
 from ..ends import ARITIES, Ends, method_handler, path
-from ..invoking import WAYS as OF_THREADS
-from ..invoking import Way, answering, argument, invoke
-from ..records import PATIENCE_S, Diary, Record, attempt, classes, entries, plain, state, taken
+from ..records import (
+    PATIENCE_S,
+    Diary,
+    Record,
+    Way,
+    answering,
+    argument,
+    attempt,
+    classes,
+    entries,
+    invoke,
+    plain,
+    state,
+    taken,
+)
+from ..records import WAYS as OF_THREADS
 from ..registry import case, each
 
 
@@ -265,7 +278,7 @@ async def must_be_interceptors(ends: Driver) -> Record:
 
 
 @each((ASYNCIO,))
-async def of_asyncio_may_answer_themselves(ends: OverAsyncio) -> Record:
+async def of_asyncio_may_answer_themselves(ends: AioEnds) -> Record:
     async def around(continuation: Any, details: Any, request: Any) -> Any:
         return b"cached"
 

@@ -8,8 +8,7 @@ from lucky_transport_grpc.runtime import grpc
 
 from ..both import ASYNCIO, BOTH, THREADS, WAYS, Driver, OverThreads, Read
 from ..ends import ARITIES, method_handler, path
-from ..invoking import Way, argument
-from ..records import PATIENCE_S, Record, entries
+from ..records import PATIENCE_S, Record, Way, argument, entries
 from ..records import attempt as tried
 from ..registry import each
 

@@ -9,8 +9,7 @@ from lucky_transport_grpc.runtime import grpc
 
 from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, Driver, Read, echo
 from ..ends import ARITIES, Ends, method_handler, path
-from ..invoking import Way
-from ..records import PATIENCE_S, Diary, Record, attempt
+from ..records import PATIENCE_S, Diary, Record, Way, attempt
 from ..registry import case, each
 
 AT_ONCE = 8

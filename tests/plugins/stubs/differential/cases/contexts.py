@@ -10,11 +10,24 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from .. import aio_records
-from ..both import ASYNCIO, BOTH, THREADS, Driver, OverAsyncio, Read
+from .. import aio_ends
+from ..both import ASYNCIO, BOTH, THREADS, AioEnds, Driver, Read
 from ..ends import ARITIES, Ends, method_handler, path
-from ..invoking import FREE_WAYS, Way, answering, argument, invoke
-from ..records import EXPIRIES_S, PATIENCE_S, Diary, Record, attempt, classes, happened, taken
+from ..records import (
+    EXPIRIES_S,
+    FREE_WAYS,
+    PATIENCE_S,
+    Diary,
+    Record,
+    Way,
+    answering,
+    argument,
+    attempt,
+    classes,
+    happened,
+    invoke,
+    taken,
+)
 from ..registry import case, each
 
 
@@ -216,7 +229,7 @@ def hands_its_deadline_on_to_calls_of_its_own(ends: Ends) -> Record:
 
 
 @each((ASYNCIO,))
-async def is_cancelled_with_the_call(ends: OverAsyncio) -> Record:
+async def is_cancelled_with_the_call(ends: AioEnds) -> Record:
     begun, told = asyncio.Event(), asyncio.Event()
     kept: list[Any] = []
 
@@ -229,15 +242,15 @@ async def is_cancelled_with_the_call(ends: OverAsyncio) -> Record:
 
     call = (await ends.unary_unary(behaviour))(b"request")
     seen: Record = {
-        "begun": await aio_records.happened(begun),
+        "begun": await aio_ends.happened(begun),
         "cancelling": call.cancel(),
-        "told": await aio_records.happened(told),
+        "told": await aio_ends.happened(told),
     }
     return {**seen, "done": kept[0].done(), "cancelled": kept[0].cancelled()}
 
 
 @each((ASYNCIO,), arity=ARITIES)
-async def belongs_to_a_plain_function_too(ends: OverAsyncio, arity: str) -> Record:
+async def belongs_to_a_plain_function_too(ends: AioEnds, arity: str) -> Record:
     """An asyncio server runs handlers that are no coroutines in a pool of threads."""
     seen = list[Any]()
 
@@ -253,12 +266,12 @@ async def belongs_to_a_plain_function_too(ends: OverAsyncio, arity: str) -> Reco
 
     method = await ends.method(arity, stream if arity.endswith("stream") else unary, migration_thread_pool=ends.pool())
     call = method(iter((b"one", b"two")) if arity.startswith("stream") else b"one", timeout=60)
-    answer = await (aio_records.taken(call) if arity.endswith("stream") else aio_records.attempt(call))
-    return {"answer": answer, **await aio_records.status(call), "seen": seen}
+    answer = await (aio_ends.taken(call) if arity.endswith("stream") else aio_ends.attempt(call))
+    return {"answer": answer, **await aio_ends.status(call), "seen": seen}
 
 
 @each((ASYNCIO,), how=("abort", "set", "raise"))
-async def ends_a_plain_function(ends: OverAsyncio, how: str) -> Record:
+async def ends_a_plain_function(ends: AioEnds, how: str) -> Record:
     def behaviour(request: bytes, context: Any) -> bytes:
         if how == "abort":
             context.abort(grpc.StatusCode.ABORTED, "so it goes")
@@ -268,4 +281,4 @@ async def ends_a_plain_function(ends: OverAsyncio, how: str) -> Record:
             return b""
         raise RuntimeError("boom")
 
-    return await aio_records.attempt((await ends.unary_unary(behaviour, migration_thread_pool=ends.pool()))(b"request"))
+    return await aio_ends.attempt((await ends.unary_unary(behaviour, migration_thread_pool=ends.pool()))(b"request"))

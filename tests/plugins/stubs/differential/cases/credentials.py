@@ -9,12 +9,11 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, Driver, OverAsyncio, OverThreads, Read
+from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, AioEnds, Driver, OverThreads, Read
 from ..ends import Ends, method_handler, path
-from ..invoking import Way, answering, argument
-from ..plugins import BEHAVIOURS, TARDY, TOKEN, credentials, giving
-from ..records import PATIENCE_S, Diary, Record, attempt, entries
+from ..records import PATIENCE_S, Diary, Record, Way, answering, argument, attempt, entries
 from ..registry import case, each
+from ..samples import BEHAVIOURS, TARDY, TOKEN, credentials, giving
 from .service_config import RETRIED, Flaky
 
 EXPERIMENTAL: Any = importlib.import_module("grpc.experimental")
@@ -278,7 +277,7 @@ async def handler_is_told_of_the_connection(ends: Driver, secure: bool) -> Recor
 
 
 @each((ASYNCIO,))
-async def blocking_handler_is_told_of_the_connection(ends: OverAsyncio) -> Record:
+async def blocking_handler_is_told_of_the_connection(ends: AioEnds) -> Record:
     handlers = {"Method": method_handler("unary_unary", lambda request, context: _told(context))}
     secure = grpc.local_server_credentials(UDS)
     served = await ends.serve(handlers, credentials=secure, migration_thread_pool=ends.pool())

@@ -9,8 +9,7 @@ from typing import Any
 from lucky_transport_grpc.runtime import grpc
 
 from ..ends import Ends
-from ..invoking import FREE_WAYS, Way, argument
-from ..records import PATIENCE_S, Diary, Record, attempt, classes, happened, state
+from ..records import FREE_WAYS, PATIENCE_S, Diary, Record, Way, argument, attempt, classes, happened, state
 from ..registry import case, each
 
 

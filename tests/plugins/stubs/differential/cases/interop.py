@@ -8,11 +8,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .. import aio_records, generated
+from .. import aio_ends
 from ..both import ASYNCIO, BOTH, THREADS, Driver, OverThreads
-from ..interop_service import INITIAL, TRAILING, aio_servicer, outputs, servicer
-from ..invoking import Way
-from ..records import PATIENCE_S, Record, attempt, happened, taken
+from ..interop_service import INITIAL, TRAILING, aio_servicer, messages, outputs, servicer, services
+from ..records import PATIENCE_S, Record, Way, attempt, happened, taken
 from ..registry import each
 
 MESSAGES = {
@@ -27,7 +26,7 @@ async def _serve(ends: Driver) -> tuple[Any, Any]:
     """Serve the test service; return the server and a channel to it."""
     server, address = ends.server(), ends.address()
     service = servicer() if ends.driver == THREADS else aio_servicer()
-    generated.services().add_TestServiceServicer_to_server(service, server)
+    services().add_TestServiceServicer_to_server(service, server)
     server.add_insecure_port(address)
     await ends.begin(server)
     return server, ends.connect(address)
@@ -35,7 +34,7 @@ async def _serve(ends: Driver) -> tuple[Any, Any]:
 
 async def _stub(ends: Driver) -> Any:
     """Serve the test service; return its stub."""
-    return generated.services().TestServiceStub((await _serve(ends))[1])
+    return services().TestServiceStub((await _serve(ends))[1])
 
 
 def _sizes(seen: Record) -> Record:
@@ -67,13 +66,13 @@ class _Conversation:
     async def hear(self, at_most: int = 1_000_000) -> Record:
         """Return the next responses."""
         if self._ends.driver == ASYNCIO:
-            return await aio_records.read(self.call, at_most)
+            return await aio_ends.read(self.call, at_most)
         return taken(self.call, at_most)
 
     async def close(self) -> Record:
         """End the requests; return the rest of the responses."""
         if self._ends.driver == ASYNCIO:
-            await aio_records.attempt(self.call.done_writing())
+            await aio_ends.attempt(self.call.done_writing())
         self.stop()
         return _sizes(await self.hear())
 
@@ -84,18 +83,18 @@ class _Conversation:
 
 @each(BOTH)
 async def empty_unary(ends: Driver) -> Record:
-    return await ends.invoke(ONE[ends.driver], (await _stub(ends)).EmptyCall, generated.messages().Empty())
+    return await ends.invoke(ONE[ends.driver], (await _stub(ends)).EmptyCall, messages().Empty())
 
 
 @each(BOTH)
 async def large_unary(ends: Driver) -> Record:
-    request = generated.messages().SimpleRequest(response_size=314_159, payload=bytes(271_828))
+    request = messages().SimpleRequest(response_size=314_159, payload=bytes(271_828))
     return {"size": len((await ends.attempt((await _stub(ends)).UnaryCall, request))["value"].payload)}
 
 
 @each(BOTH)
 async def client_streaming(ends: Driver) -> Record:
-    request = generated.messages().StreamingInputCallRequest
+    request = messages().StreamingInputCallRequest
     requests = (request(payload=bytes(size)) for size in (27_182, 8, 1_828, 45_904))
     return await ends.attempt((await _stub(ends)).StreamingInputCall, requests)
 
@@ -146,7 +145,7 @@ async def cancel_after_first_response(ends: Driver) -> Record:
 @each(BOTH)
 async def timeout_on_sleeping_server(ends: Driver) -> Record:
     stub = await _stub(ends)
-    await ends.attempt(stub.EmptyCall, generated.messages().Empty())
+    await ends.attempt(stub.EmptyCall, messages().Empty())
     conversation = _Conversation(ends, stub.FullDuplexCall, timeout=0.001)
     seen = _sizes(await conversation.hear())
     conversation.stop()
@@ -156,7 +155,7 @@ async def timeout_on_sleeping_server(ends: Driver) -> Record:
 @each(BOTH)
 async def custom_metadata(ends: Driver) -> Record:
     stub, sent = await _stub(ends), {"metadata": (INITIAL, TRAILING)}
-    request = generated.messages().SimpleRequest(response_size=10, payload=bytes(10))
+    request = messages().SimpleRequest(response_size=10, payload=bytes(10))
     unary = await ends.invoke(ONE[ends.driver], stub.UnaryCall, request, **sent)
     duplex = stub.FullDuplexCall(iter((outputs(10),)), **sent)
     early = await ends.initial(duplex)
@@ -165,7 +164,7 @@ async def custom_metadata(ends: Driver) -> Record:
 
 @each(BOTH, message=MESSAGES.keys())
 async def status_code_and_message(ends: Driver, message: str) -> Record:
-    pb, stub = generated.messages(), await _stub(ends)
+    pb, stub = messages(), await _stub(ends)
     wanted = pb.EchoStatus(code=2, message=MESSAGES[message])
     unary = await ends.attempt(stub.UnaryCall, pb.SimpleRequest(response_size=1, response_status=wanted))
     duplex = await ends.taken(stub.FullDuplexCall, iter((pb.StreamingOutputCallRequest(response_status=wanted),)))
@@ -174,25 +173,25 @@ async def status_code_and_message(ends: Driver, message: str) -> Record:
 
 @each(BOTH)
 async def unimplemented_method(ends: Driver) -> Record:
-    return await ends.attempt((await _stub(ends)).UnimplementedCall, generated.messages().Empty(), timeout=PATIENCE_S)
+    return await ends.attempt((await _stub(ends)).UnimplementedCall, messages().Empty(), timeout=PATIENCE_S)
 
 
 @each(BOTH)
 async def unimplemented_service(ends: Driver) -> Record:
-    stub = generated.services().UnimplementedServiceStub((await _serve(ends))[1])
-    return await ends.attempt(stub.UnimplementedCall, generated.messages().Empty())
+    stub = services().UnimplementedServiceStub((await _serve(ends))[1])
+    return await ends.attempt(stub.UnimplementedCall, messages().Empty())
 
 
 @each(BOTH)
 async def deadline_in_past(ends: Driver) -> Record:
     stub = await _stub(ends)
-    await ends.attempt(stub.EmptyCall, generated.messages().Empty())
-    return await ends.attempt(stub.EmptyCall, generated.messages().Empty(), timeout=-10)
+    await ends.attempt(stub.EmptyCall, messages().Empty())
+    return await ends.attempt(stub.EmptyCall, messages().Empty(), timeout=-10)
 
 
 @each((THREADS,), over=(0, 1), side=("server", "client"))
 async def max_inbound_size(ends: OverThreads, over: int, side: str) -> Record:
-    pb, stub = generated.messages(), await _stub(ends)
+    pb, stub = messages(), await _stub(ends)
     limit = LIMIT + over
     overhead = len(pb.SimpleResponse(payload=bytes(limit)).SerializeToString()) - limit
     if side == "client":
@@ -204,7 +203,7 @@ async def max_inbound_size(ends: OverThreads, over: int, side: str) -> Record:
 
 @each((THREADS,))
 async def very_large_request_and_response(ends: OverThreads) -> Record:
-    request = generated.messages().SimpleRequest(response_size=LIMIT - 100, payload=bytes(LIMIT - 100))
+    request = messages().SimpleRequest(response_size=LIMIT - 100, payload=bytes(LIMIT - 100))
     return {"size": len((await _stub(ends)).UnaryCall(request, timeout=PATIENCE_S).payload)}
 
 
@@ -219,7 +218,7 @@ async def server_streaming_is_flow_controlled(ends: OverThreads) -> Record:
 @each((THREADS,))
 async def graceful_shutdown(ends: OverThreads) -> Record:
     server, channel = await _serve(ends)
-    conversation = _Conversation(ends, generated.services().TestServiceStub(channel).FullDuplexCall)
+    conversation = _Conversation(ends, services().TestServiceStub(channel).FullDuplexCall)
     await conversation.say(outputs(3))
     seen: Record = {"first": _sizes(await conversation.hear(1))}
     stopped = server.stop(PATIENCE_S)
@@ -230,7 +229,7 @@ async def graceful_shutdown(ends: OverThreads) -> Record:
 
 @each((THREADS,))
 async def a_request_of_another_message(ends: OverThreads) -> Record:
-    return attempt((await _stub(ends)).UnaryCall, generated.messages().Empty(), timeout=PATIENCE_S)
+    return attempt((await _stub(ends)).UnaryCall, messages().Empty(), timeout=PATIENCE_S)
 
 
 @each((THREADS,))

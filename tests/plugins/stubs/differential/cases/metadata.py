@@ -7,12 +7,11 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, Driver, OverAsyncio, Read
+from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, AioEnds, Driver, Read
 from ..ends import ARITIES, Ends
-from ..invoking import Way
-from ..metadata_samples import DANGEROUS, INVALID, ODD, SENT
-from ..records import PATIENCE_S, Record, classes, entries, error
+from ..records import PATIENCE_S, Record, Way, classes, entries, error
 from ..registry import case, each
+from ..samples import DANGEROUS, INVALID, ODD, SENT
 
 WITH_CALL = {THREADS: [Way("unary_unary", "with_call")], ASYNCIO: WAYS[ASYNCIO][:1]}
 WITH_STREAM = {
@@ -186,7 +185,7 @@ def has_entries_with_names(ends: Ends) -> Record:
 
 
 @each((ASYNCIO,))
-async def is_a_mapping_of_lists(ends: OverAsyncio) -> Record:
+async def is_a_mapping_of_lists(ends: AioEnds) -> Record:
     there: list[Any] = []
 
     async def behaviour(request: bytes, context: Any) -> bytes:

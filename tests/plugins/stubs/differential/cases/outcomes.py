@@ -14,8 +14,8 @@ from ..both import (
     SAFE_WAYS,
     THREADS,
     WAYS,
+    AioEnds,
     Driver,
-    OverAsyncio,
     OverThreads,
     Read,
     echo,
@@ -23,8 +23,7 @@ from ..both import (
     ways_of,
 )
 from ..ends import ARITIES, method_handler, path
-from ..invoking import Way
-from ..records import EXPIRIES_S, PATIENCE_S, Record, attempt
+from ..records import EXPIRIES_S, PATIENCE_S, Record, Way, attempt
 from ..registry import each
 
 
@@ -139,7 +138,7 @@ async def is_cancelled(ends: Driver, way: Way) -> Record:
         seen["first"] = await ends.first(way, call)
     seen |= {"before": ends.state(call), "cancelling": call.cancel(), "now": ends.state(call)}
     seen |= {"result": await ends.result(way, call), **await ends.ended(call), "told": await told.happened()}
-    if isinstance(ends, OverAsyncio):
+    if isinstance(ends, AioEnds):
         seen["handler cancelled"] = await stopped.happened()
     return seen
 

@@ -11,8 +11,7 @@ from lucky_transport_grpc.runtime import grpc
 
 from ..both import ASYNCIO, BOTH, THREADS, WAYS, Driver, Read, echo
 from ..ends import Ends, method_handler, path
-from ..invoking import Way
-from ..records import PATIENCE_S, Diary, Record, attempt, taken
+from ..records import PATIENCE_S, Diary, Record, Way, attempt, taken
 from ..registry import case, each
 
 STREAMS = {

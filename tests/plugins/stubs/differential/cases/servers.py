@@ -8,11 +8,10 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..aio_records import attempt as aio_attempt
-from ..both import ASYNCIO, BOTH, FREE_WAYS, SAFE_FREE_WAYS, THREADS, Driver, OverAsyncio, OverThreads, Read, echo
+from ..aio_ends import attempt as aio_attempt
+from ..both import ASYNCIO, BOTH, FREE_WAYS, SAFE_FREE_WAYS, THREADS, AioEnds, Driver, OverThreads, Read, echo
 from ..ends import SERVICE, Ends, generic_handler, method_handler, path
-from ..invoking import Way
-from ..records import PATIENCE_S, Diary, Record, attempt, happened
+from ..records import PATIENCE_S, Diary, Record, Way, attempt, happened
 from ..registry import case, each
 
 ONE_FREE = {driver: ways[:1] for driver, ways in FREE_WAYS.items()}
@@ -144,7 +143,7 @@ def waiting_for_termination_ends_with_the_server(ends: Ends) -> Record:
 
 
 @each((ASYNCIO,))
-async def waiting_for_an_asyncio_termination_ends_with_the_server(ends: OverAsyncio) -> Record:
+async def waiting_for_an_asyncio_termination_ends_with_the_server(ends: AioEnds) -> Record:
     server = (await ends.serve(_echo(ends))).server
     waiting = asyncio.ensure_future(ends.terminated(server))
     await ends.settle()
@@ -158,7 +157,7 @@ def a_server_starts_once(ends: Ends) -> Record:
 
 
 @each((ASYNCIO,))
-async def an_asyncio_server_starts_again(ends: OverAsyncio) -> Record:
+async def an_asyncio_server_starts_again(ends: AioEnds) -> Record:
     return await aio_attempt((await ends.serve(_echo(ends))).server.start())
 
 
@@ -175,7 +174,7 @@ def an_address_is_taken(ends: Ends) -> Record:
 
 
 @each((ASYNCIO,))
-async def a_server_is_of_its_class(ends: OverAsyncio) -> Record:
+async def a_server_is_of_its_class(ends: AioEnds) -> Record:
     return {"server": isinstance(ends.server(), grpc.aio.Server)}
 
 
@@ -257,7 +256,7 @@ async def unknown_methods_take_no_place(ends: OverThreads) -> Record:
 
 
 @each((ASYNCIO,), limit=(0, -1))
-async def an_asyncio_limit_is_below_one(ends: OverAsyncio, limit: int) -> Record:
+async def an_asyncio_limit_is_below_one(ends: AioEnds, limit: int) -> Record:
     return attempt(lambda: ends.server(maximum_concurrent_rpcs=limit) and None)
 
 

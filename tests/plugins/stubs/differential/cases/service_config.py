@@ -8,12 +8,11 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, Driver, OverAsyncio, OverThreads, Read, echo
+from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, AioEnds, Driver, OverThreads, Read, echo
 from ..ends import SERVICE, Ends, method_handler, path
-from ..invoking import Way, invoke
-from ..records import PATIENCE_S, Record, entries
+from ..records import PATIENCE_S, Record, Way, entries, invoke
 from ..registry import each
-from ..service_configs import POLICY, PUSHBACKS, SLOW, WRONG, of_json, options
+from ..samples import POLICY, PUSHBACKS, SLOW, WRONG, of_json, options
 
 RETRIED = options({"retryPolicy": POLICY})
 #: The first way of each driver, which is a unary one.
@@ -332,7 +331,7 @@ def an_attempt_ends_before_the_requests(ends: Ends, arity: str) -> Record:
 
 
 @each((ASYNCIO,), arity=("stream_unary", "stream_stream"))
-async def an_asyncio_attempt_ends_before_the_requests(ends: OverAsyncio, arity: str) -> Record:
+async def an_asyncio_attempt_ends_before_the_requests(ends: AioEnds, arity: str) -> Record:
     again, met = ends.flag(), list[Any]()
 
     async def unary(requests: Any, context: Any) -> bytes:

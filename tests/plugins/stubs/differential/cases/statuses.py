@@ -9,10 +9,9 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..both import ASYNCIO, BOTH, THREADS, Driver, OverAsyncio, OverThreads, ways_of
+from ..both import ASYNCIO, BOTH, THREADS, AioEnds, Driver, OverThreads, ways_of
 from ..ends import ARITIES, Ends
-from ..invoking import Way, argument, invoke
-from ..records import PATIENCE_S, Record, attempt, entries, plain, taken
+from ..records import PATIENCE_S, Record, Way, argument, attempt, entries, invoke, plain, taken
 from ..registry import each
 
 CODES = tuple(code.name for code in grpc.StatusCode)
@@ -265,7 +264,7 @@ def an_exception_of_any_class(ends: Ends, raised: Exception) -> Record:
 
 
 @each((ASYNCIO,))
-async def aborting_twice(ends: OverAsyncio) -> Record:
+async def aborting_twice(ends: AioEnds) -> Record:
     seen: list[Any] = []
     ended = asyncio.Event()
 
@@ -284,7 +283,7 @@ async def aborting_twice(ends: OverAsyncio) -> Record:
 
 
 @each((ASYNCIO,))
-async def an_abort_takes_trailing_metadata(ends: OverAsyncio) -> Record:
+async def an_abort_takes_trailing_metadata(ends: AioEnds) -> Record:
     async def act(context: Any) -> None:
         context.set_trailing_metadata((("early", "yes"),))
         await context.abort(grpc.StatusCode.ABORTED, "details", trailing_metadata=(("late", "yes"),))

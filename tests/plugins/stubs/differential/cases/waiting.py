@@ -6,8 +6,7 @@ from typing import Any
 
 from ..both import BOTH, FREE_WAYS, SAFE_FREE_WAYS, Driver, Read, echo
 from ..ends import method_handler, path
-from ..invoking import Way
-from ..records import PATIENCE_S, Record
+from ..records import PATIENCE_S, Record, Way
 from ..registry import each
 
 #: Longer than a call takes to find that nobody is there, on a busy machine.
