@@ -1,13 +1,14 @@
-"""An engine that is served at shm://name has all its gRPC services there, for protobuf stubs."""
+"""An engine that is served at shm://name has all its gRPC services there, for protobuf stubs; and our own gRPC client,
+unchanged, keeps the whole contract of a transport when its channel goes through shared memory.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,20 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 import lucky_transport
 import lucky_transport_stubs
 from lucky_transport import api
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engine import Engine
 from lucky_transport.errors import Busy
-from lucky_transport.process import EngineProcess
+from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport_grpc import _pb
+from lucky_transport.testing.contract import TransportContract
+from lucky_transport.testing.stepping_contract import SteppingContract
+from lucky_transport.testing.streams_contract import StreamsContract
+from lucky_transport.testing.suite import TransportSuite
+from lucky_transport.transport import Capabilities
+from lucky_transport_grpc import _pb, connection
 from lucky_transport_grpc.runtime import grpc
+
+from .conftest import OurEnds, failure
 
 AGENT = "/hazel.rpc.AgentService/"
 BATCH = "/lucky_transport.v1.BatchService/"
@@ -49,29 +59,21 @@ class Stub:
 
 
 @pytest.fixture
-def stub() -> Iterator[Callable[[str], Stub]]:
+def stub(ends: OurEnds) -> Callable[[str], Stub]:
     """Open stubs for shm:// and grpc:// addresses; their channels are closed with the test."""
-    with ExitStack() as stack:
-
-        def connect(target: str) -> Stub:
-            channel = lucky_transport_stubs.channel(target)
-            stack.callback(channel.close)
-            return Stub(channel)
-
-        yield connect
+    return lambda target: Stub(ends.connect(target))
 
 
 @pytest.fixture
-def engine(address: Callable[[], str]) -> Iterator[str]:
+def engine(ends: OurEnds) -> Iterator[str]:
     """A toy engine with two agents, served in this process at the address that is yielded."""
-    target = address()
-    with api.serve("toy", target, num_envs=2):
+    with api.serve("toy", target := ends.address(), num_envs=2):
         yield target
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["toy", "mujoco:quadruped"])
-def test_an_engine_process_answers_as_its_grpc_server_does(address: Any, stub: Any, name: str) -> None:
+def test_an_engine_process_answers_as_its_grpc_server_does(ends: OurEnds, stub: Any, name: str) -> None:
     if name.startswith("mujoco"):
         pytest.importorskip("mujoco")
     asked = [
@@ -80,7 +82,7 @@ def test_an_engine_process_answers_as_its_grpc_server_does(address: Any, stub: A
         ("/hazel.rpc.SceneService/GetSceneInfo", {}),
         (BATCH + "GetSpec", {}),
     ]
-    target = address()
+    target = ends.address()
     process = EngineProcess(name, [target, "grpc://127.0.0.1:0"], num_envs=2, seed=1)
     try:
         ours, theirs = stub(target), stub(str(process.endpoints[1]))
@@ -225,25 +227,55 @@ def test_reflection_and_health_tell_what_is_served(engine: str, stub: Any) -> No
         assert found.status == pb.HealthCheckResponse.SERVING
 
 
-def test_who_watches_the_health_learns_that_the_engine_closes(address: Any, stub: Any) -> None:
+def test_who_watches_the_health_learns_that_the_engine_closes(ends: OurEnds, stub: Any) -> None:
     pytest.importorskip("grpc_health")
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
     pb: Any = health_pb2
-    target = address()
-    seen: list[Any] = []
-    with api.serve("toy", target, num_envs=1):
+    with api.serve("toy", target := ends.address(), num_envs=1):
         health: Any = health_pb2_grpc.HealthStub(stub(target).channel)
         watch = health.Watch(pb.HealthCheckRequest(service=""), timeout=PATIENCE_S)
         assert next(watch).status == pb.HealthCheckResponse.SERVING
+    assert failure(lambda: list(watch)).code() is grpc.StatusCode.UNAVAILABLE
 
-        def read() -> None:
-            try:
-                seen.extend(response.status for response in watch)
-            except grpc.RpcError as error:
-                seen.append(error)
 
-        reading = threading.Thread(target=read)
-        reading.start()
-    reading.join(PATIENCE_S)
-    assert seen[-1].code() is grpc.StatusCode.UNAVAILABLE
+class Redirected:
+    """The grpc package, but for its channels: they go to the segment that their target's host names."""
+
+    def insecure_channel(self, target: str, options: Any) -> Any:
+        return lucky_transport_stubs.channel(f"shm://{target.partition(':')[0]}", options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(grpc, name)
+
+
+class OverSharedMemory(TransportSuite):
+    """A pair whose client believes that the engine is at grpc://name:1."""
+
+    declares = Capabilities(streams=True, sessions=True)
+    service = ""
+
+    @pytest.fixture(autouse=True)
+    def _redirected(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(connection, "grpc", Redirected())
+
+    @contextmanager
+    def serve(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Endpoint]:
+        name = unique_name()
+        with api.serve(engine, f"shm://{name}", num_envs=num_envs, options=options):
+            yield Endpoint.parse(f"grpc://{name}:1?service={self.service}")
+
+    def change_services(self, endpoint: Endpoint, **changes: Any) -> None:
+        super().change_services(Endpoint.parse(f"shm://{endpoint.address.partition(':')[0]}"), **changes)
+
+
+@pytest.mark.exhaustive
+class TestBatchService(OverSharedMemory, TransportContract):
+    service = "batch"
+
+
+@pytest.mark.exhaustive
+class TestAgentService(OverSharedMemory, SteppingContract, StreamsContract):
+    service = "agent"
+    hot_path_excludes_steps = False
+    carries_parts = False

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs
+
+from ..differential.ends import generic_handler
+from .conftest import OurEnds
 
 #: More than it takes for a method to prove that it is quick.
 CALLS = 40
@@ -119,56 +122,34 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> Noted:
     return Noted(monkeypatch)
 
 
-def served(pool: Executor, address: Any, handlers_of: Any) -> tuple[Any, str]:
-    server, target = lucky_transport_stubs.server(pool), address()
-    names = {"unary_unary Who": lambda request, context: threading.current_thread().name.encode()}
-    server.add_generic_rpc_handlers((handlers_of(names),))
-    server.add_insecure_port(target)
-    return server, target
+WHO = {"unary_unary Who": lambda request, context: threading.current_thread().name.encode()}
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_handler_is_submitted_to_a_pool_that_may_notice(
-    noted: Noted, way: str, address: Any, handlers_of: Any, dial: Any
-) -> None:
+def test_every_handler_is_submitted_to_a_pool_that_may_notice(ends: OurEnds, noted: Noted, way: str) -> None:
     with getattr(noted, way)() as pool:
         before = noted.submitted
-        server, target = served(pool, address, handlers_of)
-        server.start()
-        client = dial(target)
-        names = {client.unary_unary("Who")(b"", timeout=PATIENCE_S) for _ in range(CALLS)}
-        server.stop(None).wait(PATIENCE_S)
+        who = ends.over(pool, WHO).unary_unary("Who")
+        names = {who(b"", timeout=PATIENCE_S) for _ in range(CALLS)}
         assert noted.submitted - before == CALLS
         assert not any(name.startswith(b"grpc server") for name in names)
 
 
-def test_so_it_is_where_submit_is_replaced_after_the_server_was_made(
-    noted: Noted, address: Any, handlers_of: Any, dial: Any
-) -> None:
+def test_so_it_is_where_submit_is_replaced_after_the_server_was_made(ends: OurEnds, noted: Noted) -> None:
     with ThreadPoolExecutor(4) as pool:
-        server = lucky_transport_stubs.server(pool)
+        server = lucky_transport_stubs.server(pool, handlers=(generic_handler(WHO),))
         vars(pool)["submit"] = noted.noting(pool.submit)
-        target = address()
-        server.add_generic_rpc_handlers((handlers_of({"unary_unary Echo": lambda request, context: request}),))
-        server.add_insecure_port(target)
+        server.add_insecure_port(target := ends.address())
         server.start()
-        client = dial(target)
+        who = ends.dial(target).unary_unary("Who")
         for _ in range(CALLS):
-            client.unary_unary("Echo")(b"", timeout=PATIENCE_S)
+            who(b"", timeout=PATIENCE_S)
         server.stop(None).wait(PATIENCE_S)
         assert noted.submitted == CALLS
 
 
-def test_a_plain_pool_leaves_quick_methods_to_the_thread_that_reads(address: Any, handlers_of: Any, dial: Any) -> None:
+def test_a_plain_pool_leaves_quick_methods_to_the_thread_that_reads(ends: OurEnds) -> None:
     """The tests above would pass with every executor if this one did not."""
     with ThreadPoolExecutor(4) as pool:
-        server, target = served(pool, address, handlers_of)
-        server.start()
-        client = dial(target)
-        names: set[bytes] = set()
-        for _ in range(2000):
-            names.add(client.unary_unary("Who")(b"", timeout=PATIENCE_S))
-            if any(name.startswith(b"grpc server") for name in names):
-                break
-        server.stop(None).wait(PATIENCE_S)
-        assert any(name.startswith(b"grpc server") for name in names)
+        who = ends.over(pool, WHO).unary_unary("Who")
+        until(lambda: who(b"", timeout=PATIENCE_S).startswith(b"grpc server"))

@@ -1,0 +1,169 @@
+"""Threads and asyncio at the two ends of one connection, gRPC's server and ours of one servicer, and an event loop that
+goes on serving whatever threads and signal handlers do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+from lucky_transport.shm.eventfd import EventFd
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
+from lucky_transport_stubs.aio.sync_context import await_on
+from tests.support.waiting import PATIENCE_S
+
+from ..differential.aio_ends import Read, run
+from ..differential.both import ASYNCIO, THREADS, WAYS, OverThreads
+from ..differential.ends import ARITIES, REAL, Ends, generic_handler, path
+from .conftest import OurAioEnds, OurEnds
+
+
+async def answer(read: Read, context: Any) -> bytes:
+    if dict(context.invocation_metadata()).get("how") == "abort":
+        await context.abort(grpc.StatusCode.NOT_FOUND, "not here", (("key-bin", b"\x00"),))
+    await context.send_initial_metadata((("first", "1"),))
+    context.set_trailing_metadata((("last", "1"),))
+    return await read()
+
+
+@pytest.mark.parametrize("strategy", ["block", "adaptive", "spin"])
+async def test_a_program_of_threads_or_of_asyncio_sees_the_same_of_either_server(
+    ends: OurEnds, aio: OurAioEnds, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    monkeypatch.setenv("LUCKY_WAIT", strategy)
+    threads = OverThreads(ends)
+    methods = [{f"{arity} {arity}": one.behaviour(arity, answer) for arity in ARITIES} for one in (threads, aio)]
+    targets = [ends.serve(methods[0]).target, (await aio.serve(methods[1])).target]
+    for how in ("answer", "abort"):
+        sent = {"metadata": (("how", how),)}
+        for way in WAYS[THREADS]:
+            called = [getattr(threads.connect(one), way.arity)(path(way.arity)) for one in targets]
+            seen = [await asyncio.to_thread(run, threads.invoke(way, one, **sent)) for one in called]
+            assert seen[0] == seen[1], way
+        for way in WAYS[ASYNCIO]:
+            called = [getattr(aio.connect(one), way.arity)(path(way.arity)) for one in targets]
+            seen = [await aio.invoke(way, one, **sent) for one in called]
+            assert seen[0] == seen[1], way
+
+
+def test_one_servicer_serves_callers_over_grpcs_server_and_over_ours_at_the_same_time(ends: OurEnds) -> None:
+    lock, total = threading.Lock(), [0]
+
+    def add(request: bytes, context: Any) -> bytes:
+        with lock:
+            total[0] += int(request)
+            return b"%d" % total[0]
+
+    def watch(request: bytes, context: Any) -> Iterator[bytes]:
+        yield from [b"%d" % total[0]] * int(request)
+
+    handlers: dict[str, Any] = {
+        "Add": grpc.unary_unary_rpc_method_handler(add),
+        "Watch": grpc.unary_stream_rpc_method_handler(watch),
+    }
+    channels: list[Any] = []
+    with Ends(REAL) as theirs:
+        for one in (theirs, ends):
+            server, target = one.server(generic_handler(handlers)), one.address()
+            if hasattr(server, "add_registered_method_handlers"):  # as newer generated code does beside
+                server.add_registered_method_handlers("differential.Service", handlers)
+            server.add_insecure_port(target)
+            server.start()
+            channels.append(one.connect(target))
+
+        def call(channel: Any) -> None:
+            for _ in range(100):
+                channel.unary_unary(path("Add"))(b"1", timeout=PATIENCE_S)
+
+        threads = [threading.Thread(target=call, args=(channel,)) for channel in channels * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        for channel in channels:
+            assert channel.unary_unary(path("Add"))(b"0", timeout=PATIENCE_S) == b"400"
+            assert list(channel.unary_stream(path("Watch"))(b"2", timeout=PATIENCE_S)) == [b"400", b"400"]
+
+
+async def give(value: Any) -> Any:
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+async def test_a_thread_gets_what_the_coroutine_returns_or_raises() -> None:
+    loop = asyncio.get_running_loop()
+    assert await asyncio.to_thread(lambda: await_on(loop, give(3))) == 3
+    for error in (ValueError("boom"), TimeoutError("its own")):
+        with pytest.raises(type(error), match=str(error)):
+            await asyncio.to_thread(lambda error=error: await_on(loop, give(error)))
+
+
+def test_a_closed_loop_is_told_at_once() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        await_on(loop, give(3))
+
+
+def test_a_thread_does_not_wait_for_a_loop_that_has_stopped() -> None:
+    raised: list[Exception] = []
+    loop = asyncio.new_event_loop()
+
+    def work() -> None:
+        try:
+            await_on(loop, asyncio.sleep(3600))
+        except RuntimeError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work)
+
+    async def start() -> None:
+        thread.start()
+        while len(asyncio.all_tasks()) < 2:
+            await asyncio.sleep(0.001)
+
+    loop.run_until_complete(start())
+    thread.join(20)
+    assert [str(error) for error in raised] == ["the event loop of the server has ended"]
+    loop.run_until_complete(asyncio.sleep(0.01))  # the coroutine was cancelled, and ends when it can
+    assert not asyncio.all_tasks(loop)
+    loop.close()
+
+
+class InterruptedLoop:
+    """In the place of `ServerLoop`: its second look is interrupted, and no descriptor says when to look again."""
+
+    patience_ns = None
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.looks = 0
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def look(self) -> bool:
+        self.looks += 1
+        if self.looks == 2:
+            raise TimeoutError("a signal handler's")
+        return self.looks == 1
+
+
+async def test_an_interrupted_look_is_made_again() -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda loop, context: None)
+    with EventFd() as event:
+        serving = InterruptedLoop(event.fd)
+        reader = ServerLoopReader(cast(Any, serving), loop)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert serving.looks == 3
+        reader.close()

@@ -1,0 +1,223 @@
+"""What gRPC calls things: metadata on their way, errors as a program knows them, and the table of all options."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+import grpc
+
+import lucky_transport_stubs
+from lucky_transport import errors
+from lucky_transport.errors import StatusError
+from lucky_transport_stubs.words import options
+from lucky_transport_stubs.words.metadata import (
+    USER_AGENT,
+    InvalidMetadata,
+    check_size,
+    checked,
+    invocation_metadata,
+    metadata_of,
+    outgoing,
+    within_limit,
+)
+from lucky_transport_stubs.words.options import LOGGED, max_receive_bytes, max_send_bytes, user_agent
+from lucky_transport_stubs.words.status import CallStatus, code_of, status_of
+
+from ..differential.both import Driver
+
+Code = grpc.StatusCode
+_KEYS = st.from_regex(r"[a-z0-9_.-]{1,20}", fullmatch=True)
+_LEGAL = st.one_of(
+    st.tuples(
+        _KEYS.filter(lambda key: not key.endswith("-bin")),
+        st.text(st.characters(codec="ascii", min_codepoint=32, max_codepoint=126)),
+    ),
+    st.tuples(_KEYS.map("{}-bin".format), st.binary(max_size=50)),
+)
+_ANYTHING = st.one_of(st.none(), st.integers(), st.text(max_size=20), st.binary(max_size=20))
+
+
+@given(st.lists(_LEGAL, max_size=10))
+def test_legal_metadata_travel_as_they_are(metadata: list[tuple[str, Any]]) -> None:
+    assert checked(metadata) == tuple(metadata)
+    assert metadata_of(tuple(metadata)) == tuple(metadata)
+
+
+@given(st.lists(st.one_of(st.tuples(_ANYTHING, _ANYTHING), _ANYTHING), max_size=4))
+def test_whatever_is_given_travels_as_legal_text_or_is_refused(metadata: Any) -> None:
+    try:
+        travelling = checked(metadata)
+    except (InvalidMetadata, TypeError, ValueError):
+        return
+    assert checked(travelling) == travelling
+
+
+def test_the_limit_counts_keys_values_and_entries() -> None:
+    assert outgoing([("k", "v" * (16384 - 33))])
+    with pytest.raises(StatusError, match=r"exceeds hard limit \(16385 vs. 16384\)"):
+        outgoing([("k", "v" * (16384 - 32))])
+
+
+def test_what_came_is_measured_likewise_and_left_out_when_it_is_too_much() -> None:
+    small, large = (("k", "v"),), (("k", b"v" * 16384),)
+    check_size(small, ())
+    with pytest.raises(StatusError, match=r"\(value length 16384 vs. 16384\)"):
+        check_size(small, large)
+    assert (within_limit(small), within_limit(large)) == (small, ())
+
+
+def test_a_user_agent_comes_first_and_is_the_channels_business() -> None:
+    reserved = [("user-agent", "mine"), ("te", "x"), ("content-type", "x"), ("grpc-timeout", "1S")]
+    assert outgoing([*reserved, ("k", "v")]) == (("k", "v"),)
+    assert outgoing(None, "special") == (("user-agent", "special"),)
+    assert invocation_metadata(outgoing(None, "special")) == (("user-agent", "special"),)
+    assert invocation_metadata((("k", "v"),)) == (("user-agent", USER_AGENT), ("k", "v"))
+    assert invocation_metadata(())[0].key == "user-agent"
+
+
+def test_a_number_that_grpc_does_not_know_is_unknown() -> None:
+    assert code_of(99) is None
+    status = status_of(errors.StatusError(99, "why"))
+    assert status == CallStatus(Code.UNKNOWN, 'Server sent unknown code 99 and details "why"')
+
+
+@pytest.mark.parametrize("error", [*errors.TransportError.__subclasses__(), errors.TransportError])
+def test_every_error_has_a_code_and_keeps_its_text(error: type[errors.TransportError]) -> None:
+    if error is errors.StatusError:
+        return  # it is a status already
+    status = status_of(error("the reason"))
+    assert status.code.name == error.grpc_status.name
+    assert "the reason" in status.details or status.details == "Deadline Exceeded"
+
+
+def test_options_have_grpcs_names_and_defaults() -> None:
+    assert (max_receive_bytes(None), max_send_bytes(()), user_agent([])) == (4 << 20, None, "")
+    options = [("grpc.max_receive_message_length", 5), ("grpc.max_send_message_length", 0), ("other", object())]
+    assert (max_receive_bytes(options), max_send_bytes(options)) == (5, 0)
+    assert max_receive_bytes([*options, ("grpc.max_receive_message_length", 7)]) == 5, "the first of two counts"
+    assert max_send_bytes([("grpc.max_send_message_length", -1)]) is None
+    agents = [("grpc.primary_user_agent", "first"), ("grpc.secondary_user_agent", "last")]
+    assert user_agent(agents) == f"first {USER_AGENT} last"
+    assert user_agent(agents[1:]) == f"{USER_AGENT} last"
+    assert user_agent(agents[1:], "grpc.aio") == "grpc.aio last"
+    assert max_receive_bytes([("grpc.max_receive_message_length", -1)]) > 1 << 30
+    assert max_receive_bytes([("grpc.max_receive_message_length", "text")]) == 4 << 20
+
+
+@pytest.mark.parametrize(("options", "expected"), [([(5, 5)], TypeError), ([("a",)], ValueError), (5, TypeError)])
+def test_what_are_no_options_is_refused(options: object, expected: type[Exception]) -> None:
+    with pytest.raises(expected):
+        max_receive_bytes(options)  # type: ignore[arg-type]
+
+
+#: What options, rather than arguments, the log names.
+OPTIONS = {name: why for name, why in LOGGED.items() if name != "xds"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "_logged", set[str]())
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "lucky_transport"]
+
+
+@pytest.mark.parametrize("end", ["channel", "server"])
+async def test_each_option_without_effect_is_logged_once(
+    driver: Driver, end: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = [*((name, 1) for name in OPTIONS), ("grpc.keepalive_time_ms", 1000), (b"grpc.primary_user_agent", "x")]
+    for _ in range(2):
+        driver.server(options=given) if end == "server" else driver.connect(driver.address(), given)  # type: ignore[arg-type]
+    assert said(caplog) == [
+        f"the option {name} has no effect over shared memory: {why}" for name, why in OPTIONS.items()
+    ]
+
+
+async def test_what_a_service_config_says_of_other_things_is_logged_once(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = '{"loadBalancingConfig": [], "methodConfig": [{"hedgingPolicy": {}, "timeout": "1s"}], "unknown": 1}'
+    for _ in range(2):
+        driver.connect(driver.address(), [("grpc.service_config", config)])
+    names = ("loadBalancingConfig", "hedgingPolicy")
+    assert said(caplog) == [f"the option {name} has no effect over shared memory: {LOGGED[name]}" for name in names]
+
+
+def test_xds_is_logged_where_a_server_asks_for_it(ends: Any, caplog: pytest.LogCaptureFixture) -> None:
+    ends.server(xds=False)
+    assert not caplog.records
+    ends.server(xds=True)
+    assert "the option xds has no effect over shared memory: there is no xDS" in caplog.text
+
+
+def _table() -> list[tuple[str, list[str], str, str]]:
+    """Return the rows of the README's table: kind, names, what happens to them, and why."""
+    readme = Path(lucky_transport_stubs.__file__ or "").with_name("README.md").read_text()
+    lines = readme.partition("<!-- options -->\n")[2].partition("\n\n##")[0].splitlines()
+    cells = ([cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if line.endswith("|"))
+    return [(kind, re.findall(r"`(.+?)`", names), what, why) for kind, names, what, why in list(cells)[2:]]
+
+
+TABLE = _table()
+
+
+def _names(kind: str) -> set[str]:
+    return {name for of, names, *_ in TABLE if of == kind for name in names}
+
+
+def test_each_name_has_one_row_and_those_that_are_logged_say_so() -> None:
+    names = [(kind, name) for kind, names, *_ in TABLE for name in names]
+    assert len(names) == len(set(names)) > 150
+    assert {name: why for _, names, what, why in TABLE if "the log names it" in what for name in names} == LOGGED
+
+
+#: Names in grpcio's library that begin as an option does and are none: of its modules and messages, of metrics and
+#: their labels, of what gRPC itself sets and of attributes of errors.
+_NO_OPTION = re.compile(
+    r"grpc\.(_cython|python|internal|channelz\.v\d|lookup\.v\d|lb\.(backend_service|locality|pick|rls|wrr)|client\."
+    r"|client_ext_proc|server\.tls|subchannel|resource_quota\.|tls\.|xds\.|xds_client\.)[\w.]*"
+    r"|grpc\.(target|disconnect_error|lame_filter_error|xds_resource_name_generator)"
+)
+
+
+def test_the_table_has_every_option_of_the_installed_grpc() -> None:
+    library = Path(importlib.import_module("grpc._cython.cygrpc").__file__ or "").read_bytes()
+    texts = {text.decode() for text in re.findall(rb"(?<=\x00)grpc\.[\w.-]+(?=\x00)", library)}
+    found = {text for text in texts if not _NO_OPTION.fullmatch(text)}
+    assert len(found) > 80, "the library holds its options as texts"
+    assert found - _names("option") == set()
+    experimental = vars(importlib.import_module("grpc.experimental").ChannelOptions)
+    assert {value for name, value in experimental.items() if not name.startswith("_")} <= _names("option")
+
+
+def test_the_table_has_every_kind_of_credentials_of_the_installed_grpc() -> None:
+    modules = (grpc, importlib.import_module("grpc.experimental"))
+    found = {name for module in modules for name in dir(module) if name.endswith("_credentials") and name[0] != "_"}
+    assert found - _names("credentials") == set()
+
+
+def test_the_table_has_every_argument_of_grpcs_channels_and_servers() -> None:
+    factories = (
+        *(grpc.insecure_channel, grpc.secure_channel, grpc.server),
+        *(grpc.aio.insecure_channel, grpc.aio.secure_channel, grpc.aio.server),
+    )
+    found = {name for factory in factories for name in inspect.signature(factory).parameters}
+    assert found == _names("argument")
+
+
+@pytest.mark.parametrize("name", sorted({name for _, names, *_ in TABLE for name in names} - set(LOGGED)))
+def test_what_has_no_effect_without_a_loss_is_not_logged(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    options.log_ignored([(name, 1)])
+    assert not caplog.records
