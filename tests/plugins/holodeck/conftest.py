@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.support.fixtures.plugins_holodeck import agent, bench, connect, holoocean_python, peer_python, placed
+from tests.support.fixtures.plugins_holodeck import bench, holoocean_python, peer_python

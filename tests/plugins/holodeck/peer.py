@@ -1,4 +1,4 @@
-"""Runs what a real client does, in its own Python: a script beside this file that imports nothing of ours."""
+"""Runs what an original client does, in its own Python: `original_client.py`, which imports nothing of ours."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["TIMEOUT_S", "check_started", "command", "environment", "run", "run_a
 TIMEOUT_S = 60
 
 
-def command(script: str, python: str, *arguments: str) -> list[str]:
-    """Return the command line of `script`."""
-    return [python, "-W", "ignore", str(Path(__file__).with_name(script)), *arguments]
+def command(python: str, *arguments: str) -> list[str]:
+    """Return the command line of the script."""
+    return [python, "-W", "ignore", str(Path(__file__).with_name("original_client.py")), *arguments]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -32,10 +32,10 @@ def environment(**more: str) -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | more
 
 
-def run(script: str, python: str, *arguments: str, **more: str) -> Any:
-    """Return what `script` printed last, as JSON; `more`: of its environment."""
+def run(python: str, *arguments: str, **more: str) -> Any:
+    """Return what the script printed last, as JSON; `more`: of its environment."""
     ended = subprocess.run(
-        command(script, python, *arguments),
+        command(python, *arguments),
         env=environment(**more),
         capture_output=True,
         text=True,
@@ -68,12 +68,12 @@ def run_as_pasted(block: str, name: str, python: str, folder: Path) -> str:
     return ran.stdout
 
 
-def check_started(script: str, python: str, worlds: Path, steps: int) -> None:
+def check_started(python: str, worlds: Path, steps: int) -> None:
     """Have the client start our toy from its folder `worlds`, and hold what it sees against the toy, bit for bit."""
     options = {"obs_size": 6, "act_size": 4}
     write_package(worlds, "toy", api.make_engine("toy", 1, **options).spec, num_envs=1, seed=5, options=options)
     before = unnamed_blocks()
-    found = run(script, python, "started", HOLODECKPATH=str(worlds.parents[1]))
+    found = run(python, "started", str(steps), HOLODECKPATH=str(worlds.parents[1]))
     assert unnamed_blocks() <= before
 
     with open_reference("toy", 1, seed=5, **options) as reference:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +11,23 @@ import pytest
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
 import lucky_transport
-from lucky_transport import api
-from lucky_transport.config import load_settings
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import (
-    ConfigError,
-    LocalProtocolError,
-    NotReachable,
-    PeerTimeout,
-    SpecError,
-    Unimplemented,
-)
+from lucky_transport.errors import ConfigError, LocalProtocolError, SpecError, Unimplemented
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport.testing.trajectories import random_actions
-from tests.support.fixtures.plugins_holodeck import LASERS
+from tests.support.fixtures.plugins_holodeck import LASERS, Bench, PlacedEngine, an_agent
 
 _TASK = {"sensor_type": "DistanceTask"}
 _SET_SEEDS = method("BatchService/SetSeeds")
 
 
-def test_steps_are_bit_for_bit_those_without_a_wire(bench: Any, connect: Any, agent: Any) -> None:
+def test_steps_are_bit_for_bit_those_without_a_wire(bench: Bench) -> None:
     options = {"obs_size": 6, "act_size": 4, "seed": 5, "episode_steps": 10_000}
     bench.serve("toy", 2, alone=True, **options)
-    client = connect(agent("a", [LASERS, _TASK]), agent("b", [LASERS, _TASK]))
+    client = bench.connect(an_agent("a", [LASERS, _TASK]), an_agent("b", [LASERS, _TASK]))
     with open_reference("toy", 2, **options) as reference:
         generator = np.random.default_rng(0)
         frame = client.step(zeros(client), every(client, RESET))
@@ -54,34 +44,29 @@ def test_steps_are_bit_for_bit_those_without_a_wire(bench: Any, connect: Any, ag
                 break
 
 
-def test_a_scenario_becomes_a_spec(bench: Any, connect: Any, placed: Any, agent: Any) -> None:
-    bench.serve(placed(2), alone=True)
+def test_a_scenario_becomes_a_spec(bench: Bench) -> None:
+    bench.serve(PlacedEngine(2))
     sensors = [LASERS, {"sensor_type": "OrientationSensor", "sensor_name": "up"}, _TASK]
-    spec = connect(agent("a", sensors), agent("b", sensors), ticks_per_step=3).spec
+    with bench.connect(an_agent("a", sensors), an_agent("b", sensors), ticks_per_step=3) as client:
+        spec = client.spec
     space: Any = spec.observation_space()
     assert spec.num_envs == 2
     assert {name: box.shape for name, box in space.items()} == {"RangeFinderSensor": (6,), "up": (3, 3)}
     assert spec.action.shape == (4,)
     assert (spec.reward_terms, spec.timeout_terms) == (("DistanceTask",), ("world_reset",))
     assert spec.step_s == pytest.approx(0.1)
-
-
-def test_an_action_space_is_that_of_the_control_scheme(bench: Any, connect: Any, placed: Any, agent: Any) -> None:
-    bench.serve(placed(1), alone=True)
-    spec = connect(agent("a", [LASERS], control_scheme=0)).spec
+    spec = bench.connect(an_agent("a", [LASERS], control_scheme=0)).spec
     assert spec.action.high == [5.087, 6.508, 0.8, 59.844]
     assert spec.reward_terms == ("reward",)
 
 
-def test_a_vector_env_steps_agents_and_resets_them_together(bench: Any, connect: Any, placed: Any, agent: Any) -> None:
-    engine = placed(2)
-    bench.serve(engine, alone=True)
-    client = connect(agent("a"), agent("b"))
-    with VectorEnv(client) as env:
+def test_a_vector_env_steps_agents_and_resets_them_together(bench: Bench) -> None:
+    engine = PlacedEngine(2)
+    bench.serve(engine)
+    with VectorEnv(bench.connect(an_agent("a"), an_agent("b"))) as env:
         env.reset()
         actions = np.zeros((2, 4), np.float32)
-        _, rewards, _, _, info = env.step(actions)
-        assert rewards.tolist() == [1, 1]
+        assert env.step(actions)[1].tolist() == [1, 1]
         actions[1, 0] = 10
         _, _, terminated, truncated, info = env.step(actions)
         assert (terminated.tolist(), truncated.tolist()) == ([False, True], [True, False])
@@ -91,18 +76,14 @@ def test_a_vector_env_steps_agents_and_resets_them_together(bench: Any, connect:
         assert engine.resets.tolist() == [2, 2]
 
 
-def test_a_step_lasts_as_many_ticks_as_wanted(bench: Any, connect: Any, placed: Any, agent: Any) -> None:
-    bench.serve(placed(1), alone=True)
-    client = connect(agent("a"), ticks_per_step=5)
-    client.step(zeros(client), every(client, RESET))
+def test_a_step_lasts_as_many_ticks_as_wanted(bench: Bench) -> None:
+    client = bench.batch(ticks_per_step=5)
     assert [client.step(zeros(client)).observations[0, 0] for _ in range(3)] == [5, 10, 15]
 
 
-def test_what_a_shared_world_cannot_do_is_refused_before_anything_is_sent(
-    bench: Any, connect: Any, placed: Any, agent: Any
-) -> None:
-    bench.serve(placed(2), alone=True)
-    client = connect(agent("a"), agent("b"))
+def test_what_a_shared_world_cannot_do_is_refused_before_anything_is_sent(bench: Bench) -> None:
+    bench.serve(PlacedEngine(2))
+    client = bench.connect(an_agent("a"), an_agent("b"))
     with pytest.raises(LocalProtocolError, match="before the first reset"):
         client.step(zeros(client))
     client.step(zeros(client), every(client, RESET))
@@ -115,37 +96,9 @@ def test_what_a_shared_world_cannot_do_is_refused_before_anything_is_sent(
     assert client.step(zeros(client)).observations[:, 0].tolist() == [1, 1]
 
 
-def test_agents_that_differ_are_no_batch(bench: Any, connect: Any, placed: Any, agent: Any) -> None:
-    bench.serve(placed(2), alone=True)
-    with pytest.raises(SpecError, match="'a' and 'b' differ"):
-        connect(agent("a"), agent("b", [_TASK]))
-    with pytest.raises(SpecError, match="no sensor to observe with"):
-        connect(agent("a", [_TASK]))
-    with pytest.raises(SpecError, match="no agents"):
-        connect()
-
-
-def test_an_engine_needs_a_scenario_and_one_of_ours_is_reached_over_shm(bench: Any, placed: Any) -> None:
-    bench.serve(placed(1))
-    for connect in (lucky_transport.connect, lambda endpoint: lucky_transport.make(endpoint=endpoint)):
-        with pytest.raises(ConfigError, match=r"needs a scenario; .* an engine of ours at shm://"):
-            connect(f"holodeck://{bench.names.uuid}")
-    with pytest.raises(ConfigError, match=r"'holodeck' cannot start an engine by itself; .*shm"):
-        lucky_transport.make("toy", transport="holodeck")
-
-
-def test_without_an_engine_nothing_is_reachable(bench: Any, tmp_path: Path) -> None:
-    path = tmp_path / "scenario.json"
-    path.write_text(json.dumps({"agents": [{"agent_type": "UavAgent", "sensors": [LASERS]}]}))
-    with pytest.raises(NotReachable, match="start it, check the uuid"):
-        api.open_transport(f"holodeck://{bench.names.uuid}?scenario={path}", load_settings({"connect_timeout_s": 0.05}))
-
-
-def test_the_first_reset_refuses_what_the_engine_does_not_have_and_the_client_stays_usable(
-    bench: Any, placed: Any, connect: Any, agent: Any
-) -> None:
-    bench.serve(placed(1))
-    client = connect(agent("a"), agent("b"))
+def test_the_first_reset_refuses_what_the_engine_does_not_have_and_the_client_stays_usable(bench: Bench) -> None:
+    bench.serve(PlacedEngine())
+    client = bench.connect(an_agent("a"), an_agent("b"))
     for _ in range(2):
         with pytest.raises(SpecError, match="agent 'b' has no env: the engine has 1"):
             client.step(zeros(client), every(client, RESET))
@@ -153,24 +106,43 @@ def test_the_first_reset_refuses_what_the_engine_does_not_have_and_the_client_st
         client.step(zeros(client))
 
 
-def test_an_engine_that_does_not_answer_at_connect_names_connecting_as_the_remedy(
-    bench: Any, agent: Any, tmp_path: Path
-) -> None:
-    from lucky_transport_holodeck.blocks import BlockFiles
-    from lucky_transport_holodeck.handshake import EngineHandshake
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt("amid a reset")
 
-    silent = EngineHandshake(bench.names, "block")
-    bench.stack.callback(silent.close)
-    bench.stack.callback(BlockFiles(bench.names).unlink)
-    path = tmp_path / "scenario.json"
-    path.write_text(json.dumps({"agents": [agent("a")]}))
-    with pytest.raises(PeerTimeout, match="connect again") as refused:
-        api.open_transport(f"holodeck://{bench.names.uuid}?scenario={path}", load_settings({"connect_timeout_s": 0.05}))
-    assert "recv" not in str(refused.value)
+
+@pytest.mark.parametrize(
+    ("patched", "value", "error", "words"),
+    [
+        ("commands.BUFFER_BYTES", 10, SpecError, "for a block of 10; send fewer commands"),
+        ("scenario.AgentPlan.start", _interrupt, KeyboardInterrupt, "amid a reset"),
+    ],
+)
+def test_a_reset_that_is_not_sent_leaves_the_client_usable(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, patched: str, value: Any, error: type[BaseException], words: str
+) -> None:
+    client = bench.batch()
+    with monkeypatch.context() as broken:
+        broken.setattr(f"lucky_transport_holodeck.{patched}", value)
+        for _ in range(2):
+            with pytest.raises(error, match=words):
+                client.step(zeros(client), every(client, RESET))
+            with pytest.raises(LocalProtocolError, match="before the first reset"):
+                client.step(zeros(client))
+    client.step(zeros(client), every(client, RESET))
+    assert client.step(zeros(client)).observations[:, 0].tolist() == [1]
+
+
+def test_an_engine_needs_a_scenario_and_one_of_ours_is_reached_over_shm(bench: Bench) -> None:
+    bench.serve(PlacedEngine())
+    for connect in (lucky_transport.connect, lambda endpoint: lucky_transport.make(endpoint=endpoint)):
+        with pytest.raises(ConfigError, match=r"needs a scenario; .* an engine of ours at shm://"):
+            connect(f"holodeck://{bench.names.uuid}")
+    with pytest.raises(ConfigError, match=r"'holodeck' cannot start an engine by itself; .*shm"):
+        lucky_transport.make("toy", transport="holodeck")
 
 
 def test_the_pages_scenario_and_program_run_as_they_stand(
-    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import lucky_transport_holodeck
 
@@ -183,40 +155,6 @@ def test_the_pages_scenario_and_program_run_as_they_stand(
     names: dict[str, Any] = {}
     exec(program.replace("holodeck://demo", f"holodeck://{bench.names.uuid}"), names)
     assert names["observations"].shape == (1, 8)
-
-
-@pytest.mark.parametrize(
-    "query", ["scenari=x", "ticks_per_step=0", "ticks_per_step=x", "scenario=/nowhere/x.json", "pre_start_steps=-1"]
-)
-def test_wrong_options_are_named(bench: Any, placed: Any, query: str) -> None:
-    bench.serve(placed(1), alone=True)
-    with pytest.raises(ConfigError, match=query.partition("=")[0]):
-        api.open_transport(f"holodeck://{bench.names.uuid}?{query}")
-
-
-@pytest.mark.parametrize(
-    ("agents", "why"),
-    [
-        ([{"agent_name": "a"}], "agent_type"),
-        ([{"agent_type": "Dragon", "sensors": []}], "Dragon"),
-        ([{"agent_type": "UavAgent", "sensors": [{"sensor_type": "Nose"}]}], "Nose"),
-        ([{"agent_type": "UavAgent", "sensors": [{"sensor_type": "PressureSensor"}]}], "PressureSensor"),
-        (
-            [
-                {
-                    "agent_type": "UavAgent",
-                    "sensors": [{"sensor_type": "RGBCamera", "configuration": {"CaptureWidth": "w"}}],
-                }
-            ],
-            "RGBCamera",
-        ),
-        ([{"agent_type": "UavAgent", "sensors": [], "location": [1]}], "unpack"),
-    ],
-)
-def test_what_is_wrong_in_a_scenario_is_named(connect: Any, bench: Any, placed: Any, agents: Any, why: str) -> None:
-    bench.serve(placed(1), alone=True)
-    with pytest.raises((ConfigError, SpecError), match=why):
-        connect(*agents)
 
 
 def test_a_place_where_no_package_can_be_written_is_named(tmp_path: Path) -> None:

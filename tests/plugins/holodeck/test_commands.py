@@ -1,10 +1,11 @@
-"""Commands are read as every client of the original writes them, and nothing else is taken for one."""
+"""Commands are read as every client of the original writes them, and nothing else is taken for one; which dialect."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from lucky_transport_holodeck.commands import (
     problem_of,
     spawn_agent,
 )
+from lucky_transport_holodeck.dialect import is_holoocean_command, is_holoocean_scenario
 from lucky_transport_holodeck.scenario import load_scenario
 
 #: A batch as client 0.3.1 writes it, to the blank.
@@ -131,3 +133,47 @@ def test_a_scenario_that_is_nested_too_deeply_is_refused_by_name(depth: int, tmp
     path.write_text("[" * depth + "1" + "]" * depth)
     with pytest.raises(ConfigError, match=f"{path}: ValueError: nested deeper than 64 levels"):
         load_scenario(path)
+
+
+# which of the two generations it is
+
+_PLAIN: dict[str, Any] = {
+    "world": "w",
+    "agents": [{"agent_name": "a", "agent_type": "UavAgent", "sensors": [{"sensor_type": "RGBCamera"}]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, False),
+        ({"weather": {"hour": 7}, "window_width": 3}, False),
+        ({"ticks_per_sec": 30}, True),
+        ({"octree_min": 0.1}, True),
+        ({"agents": [{"agent_type": "TorpedoAUV", "sensors": []}]}, True),
+        ({"agents": [{"agent_type": "UavAgent", "sensors": [{"sensor_type": "GPSSensor"}]}]}, True),
+        ({"agents": [{"agent_type": "UavAgent", "sensors": [{"sensor_type": "RGBCamera", "Hz": 3}]}]}, True),
+        ({"agents": []}, False),
+    ],
+)
+def test_a_scenario_is_holooceans_when_something_in_it_is(more: dict[str, Any], expected: bool) -> None:
+    assert is_holoocean_scenario(_PLAIN | more) is expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (HolodeckCommand("SpawnAgent", ("UAV", "a"), (0.0,) * 7), False),
+        (HolodeckCommand("SpawnAgent", ("SurfaceVessel", "a"), (0.0,) * 7), True),
+        (HolodeckCommand("SpawnAgent"), False),
+        (HolodeckCommand("AddSensor", ("a", "s", "RGBCamera", "{}", ""), (0.0,) * 6), False),
+        (HolodeckCommand("AddSensor", ("a", "s", "RGBCamera", '{"TicksPerCapture": 1}', ""), (0.0,) * 6), True),
+        (HolodeckCommand("AddSensor", ("a", "s", "DVLSensor", "{}", ""), (0.0,) * 6), True),
+        (HolodeckCommand("DebugDraw", (), (0.0,) * 11), False),
+        (HolodeckCommand("DebugDraw", (), (0.0,) * 12), True),
+        (HolodeckCommand("AdjustTPS", (), (30.0,)), True),
+        (HolodeckCommand("CustomCommand", ("SetWeather", "rain")), False),
+    ],
+)
+def test_a_client_is_holooceans_when_a_command_is(command: HolodeckCommand, expected: bool) -> None:
+    assert is_holoocean_command(command) is expected
