@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ from lucky_transport_openra import _pb
 from lucky_transport_openra.service import MOST_TICKS
 from lucky_transport_openra.skirmish.messages import Order
 from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
+from tests.support.fixtures.plugins_openra import Stub, held
 from tests.support.waiting import PATIENCE_S, until
 
 Serve = Callable[..., Serving]
@@ -34,16 +36,10 @@ def _order(action: Order, **what: Any) -> Any:
     return _pb.Command(action=int(action), **what)
 
 
-def test_a_session_has_an_id_of_12_hexadecimal_digits_at_once(serve: Serve, stub: Any) -> None:
-    session_id = stub(serve()).call("CreateSession").session_id
-    assert len(session_id) == 12
-    assert set(session_id) <= set("0123456789abcdef")
-
-
-def test_a_session_can_be_played_once_its_phase_says_so(serve: Serve, stub: Any) -> None:
-    client = stub(serve())
+def test_a_session_can_be_played_once_its_phase_says_so(client: Stub) -> None:
     assert client.call("GetState", session_id="0123456789ab").phase == "no_bridge"
     session_id = client.ready()
+    assert re.fullmatch("[0-9a-f]{12}", session_id)
     state = client.call("GetState", session_id=session_id)
     assert (state.episode_id, state.tick, state.phase, state.winner) == (session_id, 0, "playing", "")
     assert (state.player_count, state.player_faction, state.enemy_faction) == (2, "player", "opponent")
@@ -53,9 +49,8 @@ def test_of_two_calls_on_one_session_each_gets_the_reward_of_its_own_ticks(
     serve: Serve, stub: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving = serve()
-    held = serving.host.sessions
-    assert held is not None
-    client, advance = stub(serving), held.advance
+    client, played = stub(serving), held(serving)
+    advance = played.advance
     advanced, answered = threading.Event(), threading.Event()
 
     def one_point_a_tick(session_id: str, ticks: int, *more: Any, **named: Any) -> Any:
@@ -66,8 +61,8 @@ def test_of_two_calls_on_one_session_each_gets_the_reward_of_its_own_ticks(
         return replace(seen, score=start + seen.ticks)
 
     session_id = client.ready()
-    start = held.latest(session_id).score
-    monkeypatch.setattr(held, "advance", one_point_a_tick)
+    start = played.latest(session_id).score
+    monkeypatch.setattr(played, "advance", one_point_a_tick)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(client.call, "FastAdvance", session_id=session_id, ticks=10)
         assert advanced.wait(PATIENCE_S)
@@ -76,8 +71,7 @@ def test_of_two_calls_on_one_session_each_gets_the_reward_of_its_own_ticks(
         assert [(seen.tick, round(seen.reward)) for seen in (first.result(), second)] == [(10, 10), (15, 5)]
 
 
-def test_an_advance_does_its_ticks_and_its_commands(serve: Serve, stub: Any) -> None:
-    client = stub(serve())
+def test_an_advance_does_its_ticks_and_its_commands(client: Stub) -> None:
     session_id = client.ready()
     seen = client.call("FastAdvance", session_id=session_id, ticks=10, commands=[_order(Order.DEPLOY)])
     assert (seen.tick, seen.actual_ticks_advanced, seen.episode_id) == (10, 10, session_id)
@@ -89,14 +83,12 @@ def test_an_advance_does_its_ticks_and_its_commands(serve: Serve, stub: Any) -> 
 
 
 @pytest.mark.parametrize(("asked", "done"), [(0, 1), (-5, 1), (3, 3), (MOST_TICKS + 1, MOST_TICKS)])
-def test_ticks_are_clamped(serve: Serve, stub: Any, asked: int, done: int) -> None:
-    client = stub(serve())
+def test_ticks_are_clamped(client: Stub, asked: int, done: int) -> None:
     seen = client.call("FastAdvance", session_id=client.ready(), ticks=asked)
     assert (seen.tick, seen.actual_ticks_advanced) == (done, done)
 
 
-def test_an_interrupt_ends_an_advance_early_where_it_is_asked_for(serve: Serve, stub: Any) -> None:
-    client = stub(serve())
+def test_an_interrupt_ends_an_advance_early_where_it_is_asked_for(client: Stub) -> None:
     commands = [_order(Order.ATTACK_MOVE, target_x=-1, target_y=-1)]
     request: dict[str, Any] = {"ticks": 600, "commands": commands, "enabled_interrupts": ["enemy_spotted"]}
     seen = client.call("FastAdvance", session_id=client.ready(seed=1), check_events_every=1, **request)
@@ -109,8 +101,7 @@ def test_an_interrupt_ends_an_advance_early_where_it_is_asked_for(serve: Serve, 
     assert (never.interrupted, never.actual_ticks_advanced) == (False, 600)
 
 
-def test_the_end_of_the_game_ends_an_advance_and_stays(serve: Serve, stub: Any) -> None:
-    client = stub(serve())
+def test_the_end_of_the_game_ends_an_advance_and_stays(client: Stub) -> None:
     session_id = client.ready()
     seen = client.call("FastAdvance", session_id=session_id, ticks=50, commands=[_order(Order.SURRENDER)])
     assert (seen.done, seen.result, seen.actual_ticks_advanced) == (True, "lose", 1)
@@ -162,8 +153,7 @@ def test_sessions_side_by_side_play_as_if_alone(serve: Serve, stub: Any) -> None
     assert len(set(digests)) == 4
 
 
-def test_a_call_without_a_session_means_the_oldest_that_goes_on(serve: Serve, stub: Any) -> None:
-    client = stub(serve())
+def test_a_call_without_a_session_means_the_oldest_that_goes_on(client: Stub) -> None:
     first, second = client.ready(), client.ready()
     assert client.call("GetState").episode_id == first
     assert client.call("FastAdvance", ticks=2, commands=[_order(Order.SURRENDER)]).episode_id == first
@@ -172,8 +162,7 @@ def test_a_call_without_a_session_means_the_oldest_that_goes_on(serve: Serve, st
     assert client.call("GetState").phase == "game_over"
 
 
-def test_a_destroyed_session_is_gone_and_destroying_never_fails(serve: Serve, stub: Any) -> None:
-    client = stub(serve())
+def test_a_destroyed_session_is_gone_and_destroying_never_fails(client: Stub) -> None:
     session_id = client.ready()
     for unknown in (session_id, session_id, "", "no such session"):
         client.call("DestroySession", session_id=unknown)
@@ -195,28 +184,24 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SkirmishWorld, "tick", slowly)
 
 
-def test_an_unknown_session_is_unavailable(serve: Serve, stub: Any, refused: Any) -> None:
-    error = refused(stub(serve()).call, "FastAdvance", session_id="0123456789ab", ticks=1)
-    assert error.code() is grpc.StatusCode.UNAVAILABLE
+_OPPONENTS = "expected one opponent out of none, beginner, easy, medium, hard, brutal"
+_REFUSALS: list[tuple[str, dict[str, Any], str, str]] = [
+    ("FastAdvance", {"session_id": "0123456789ab", "ticks": 1}, "UNAVAILABLE", "0123456789ab"),
+    ("CreateSession", {"map_name": "moon.oramap"}, "INVALID_ARGUMENT", "there are plains, ridge, arena"),
+    ("CreateSession", {"bots": "godlike"}, "INVALID_ARGUMENT", _OPPONENTS),
+    ("CreateSession", {"bots": "Multi1:rl-agent,Multi0:godlike"}, "INVALID_ARGUMENT", "rush"),
+    ("CreateSession", {"bots": "Multi0:easy,Multi2:hard"}, "INVALID_ARGUMENT", _OPPONENTS),
+]
 
 
-def test_an_unknown_map_is_an_invalid_argument(serve: Serve, stub: Any, refused: Any) -> None:
-    error = refused(stub(serve()).call, "CreateSession", map_name="moon.oramap")
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "there are plains, ridge, arena" in error.details()
-
-
-@pytest.mark.parametrize("bots", ["godlike", "Multi1:rl-agent,Multi0:godlike", "Multi0:easy,Multi2:hard"])
-def test_an_unknown_opponent_is_refused_before_there_is_a_session(
-    serve: Serve, stub: Any, refused: Any, bots: str
+@pytest.mark.parametrize(("method", "fields", "status", "words"), _REFUSALS)
+def test_what_is_unknown_is_refused_before_there_is_a_session(
+    serve: Serve, stub: Any, refused: Any, method: str, fields: dict[str, Any], status: str, words: str
 ) -> None:
     serving = serve()
-    error = refused(stub(serving).call, "CreateSession", bots=bots)
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "expected one opponent out of none, beginner, easy, medium, hard, brutal" in error.details()
-    assert "rush" in error.details()
-    assert serving.host.sessions is not None
-    assert serving.host.sessions.ids() == []
+    error = refused(stub(serving).call, method, **fields)
+    assert (error.code(), words in error.details()) == (grpc.StatusCode[status], True)
+    assert held(serving).ids() == []
 
 
 @pytest.mark.parametrize("option", ["map=moon", "bots=godlike"])
@@ -229,12 +214,11 @@ def test_a_server_whose_own_map_or_opponent_is_unknown_does_not_start(option: st
 
 
 def test_a_world_that_cannot_be_built_aborts_the_call(
-    serve: Serve, stub: Any, refused: Any, monkeypatch: pytest.MonkeyPatch
+    client: Stub, refused: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: SkirmishWorld, *arguments: Any) -> None:
         raise ValueError("no ground to stand on")
 
-    client = stub(serve())
     monkeypatch.setattr(SkirmishWorld, "__init__", fail)
     session_id = client.call("CreateSession").session_id
     until(lambda: client.call("GetState", session_id=session_id).phase == "no_bridge")
@@ -275,11 +259,10 @@ def test_a_client_that_knows_no_sessions_finds_a_game_and_plays_it(shipped: Serv
     before = client.call("GetState")
     assert (before.phase, before.tick, before.player_count) == ("playing", 0, 2)
     assert (before.player_faction, before.enemy_faction) == ("player", "opponent")
-    assert shipped.host.sessions is not None
-    assert shipped.host.sessions.ids() == []  # asking starts no game
+    assert held(shipped).ids() == []  # asking starts no game
     assert client.call("FastAdvance", ticks=10).tick == 10
     assert client.call("FastAdvance", ticks=5).tick == 15
-    (session_id,) = shipped.host.sessions.ids()
+    (session_id,) = held(shipped).ids()
     state = client.call("GetState")
     assert (state.episode_id, state.tick, state.phase) == (session_id, 15, "playing")
 
@@ -297,43 +280,34 @@ def test_a_game_of_such_a_client_that_is_over_stays_over_until_it_is_destroyed(s
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_session_destroyed_under_a_call_aborts_it(serve: Serve, stub: Any, refused: Any) -> None:
-    client = stub(serve())
+def test_a_session_destroyed_under_a_call_aborts_it(client: Stub, refused: Any) -> None:
     session_id = client.ready()
-    said: list[Any] = []
-    caller = threading.Thread(
-        target=lambda: said.append(refused(client.call, "FastAdvance", 60.0, session_id=session_id, ticks=MOST_TICKS))
-    )
-    caller.start()
-    until(lambda: client.call("GetState", session_id=session_id).tick > 10)
-    client.call("DestroySession", session_id=session_id)
-    caller.join(PATIENCE_S)
-    assert [error.code() for error in said] == [grpc.StatusCode.ABORTED]
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(refused, client.call, "FastAdvance", 60.0, session_id=session_id, ticks=MOST_TICKS)
+        until(lambda: client.call("GetState", session_id=session_id).tick > 10)
+        client.call("DestroySession", session_id=session_id)
+        assert call.result(PATIENCE_S).code() is grpc.StatusCode.ABORTED
 
 
 @pytest.mark.usefixtures("slow")
 def test_no_free_worker_is_resource_exhausted_in_the_originals_words(serve: Serve, stub: Any, refused: Any) -> None:
     serving = serve()
-    _limit(serving, SessionLimits(slots=1, slot_timeout_s=0.05))
+    sessions = held(serving)
+    Sessions.__init__(sessions, sessions.worlds, sessions.engine, SessionLimits(slots=1, slot_timeout_s=0.05))
     client = stub(serving)
     busy, other = client.ready(), client.ready()
-    ended: list[Any] = []
-    worker = threading.Thread(
-        target=lambda: ended.append(refused(client.call, "FastAdvance", 60.0, session_id=busy, ticks=MOST_TICKS))
-    )
-    worker.start()
-    until(lambda: client.call("GetState", session_id=busy).tick > 10)
-    error = refused(client.call, "FastAdvance", session_id=other, ticks=1)
-    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert error.details().startswith("All worker slots busy, retry later")
-    client.call("DestroySession", session_id=busy)  # ends the long call too
-    worker.join(PATIENCE_S)
-    assert len(ended) == 1
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(refused, client.call, "FastAdvance", 60.0, session_id=busy, ticks=MOST_TICKS)
+        until(lambda: client.call("GetState", session_id=busy).tick > 10)
+        error = refused(client.call, "FastAdvance", session_id=other, ticks=1)
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert error.details().startswith("All worker slots busy, retry later")
+        client.call("DestroySession", session_id=busy)  # ends the long call too
+        call.result(PATIENCE_S)
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_caller_that_leaves_stops_its_advance(serve: Serve, stub: Any, refused: Any) -> None:
-    client = stub(serve())
+def test_a_caller_that_leaves_stops_its_advance(client: Stub, refused: Any) -> None:
     session_id = client.ready()
     error = refused(client.call, "FastAdvance", 0.2, session_id=session_id, ticks=MOST_TICKS)
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -350,10 +324,3 @@ def test_an_engine_that_speaks_of_something_else_says_so(serve: Serve, stub: Any
         assert engine in error.details()
     error = refused(list, client.stream(iter(())))
     assert error.code() is grpc.StatusCode.UNIMPLEMENTED
-
-
-def _limit(serving: Serving, limits: SessionLimits) -> None:
-    """Give the sessions of a served engine other limits."""
-    sessions = serving.host.sessions
-    assert sessions is not None
-    Sessions.__init__(sessions, sessions.worlds, sessions.engine, limits)

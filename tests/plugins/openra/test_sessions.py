@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from lucky_transport.sessions.phase import Phase
 from lucky_transport_openra.bridge import Retry
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
 from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
+from tests.support.fixtures.plugins_openra import held
 from tests.support.waiting import PATIENCE_S, suspend, until
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
@@ -60,8 +62,7 @@ def test_a_session_shows_what_its_world_shows_without_a_wire(serve: Serve, sessi
     assert (seen.ticks, seen.ticks_done, seen.is_over) == (700, 700, False)
 
 
-def test_orders_given_between_advances_wait_for_the_next_one(serve: Serve, sessions: Any) -> None:
-    door = sessions(serve())
+def test_orders_given_between_advances_wait_for_the_next_one(door: Any) -> None:
     session_id = door.create()
     assert door.act(session_id, [DEPLOY]) == 0
     assert door.advance(session_id, 0).observation.buildings == []
@@ -69,21 +70,16 @@ def test_orders_given_between_advances_wait_for_the_next_one(serve: Serve, sessi
     assert door.act(session_id, [Orders()] * 20) == 4
 
 
-def test_a_session_that_starts_over_keeps_its_id(serve: Serve, sessions: Any) -> None:
+def test_a_session_that_starts_over_keeps_its_id_and_no_orders_that_waited(serve: Serve, sessions: Any) -> None:
     door = sessions(serve(bots="brutal"))
     session_id = door.create(seed=5)
     door.advance(session_id, 300, [DEPLOY])
     assert door.restart(session_id, 6).ticks == 0
+    door.act(session_id, [DEPLOY])
+    door.restart(session_id, 5)
+    assert door.advance(session_id, 1).observation.buildings == []
     door.restart(session_id, 5)
     assert door.advance(session_id, 700, [DEPLOY]).observation == _same_without_a_wire(5, 700)
-
-
-def test_orders_that_waited_do_not_reach_the_game_that_is_started_over(serve: Serve, sessions: Any) -> None:
-    door = sessions(serve())
-    session_id = door.create()
-    door.act(session_id, [DEPLOY])
-    door.restart(session_id)
-    assert door.advance(session_id, 1).observation.buildings == []
 
 
 def test_another_clients_session_that_is_started_over_ends_with_the_client_that_did_so(
@@ -95,13 +91,10 @@ def test_another_clients_session_that_is_started_over_ends_with_the_client_that_
     door.restart(session_id)
     assert door.advance(session_id, 2).ticks == 2
     door.close()
-    held = serving.host.sessions
-    assert held is not None
-    assert held.ids() == []
+    assert held(serving).ids() == []
 
 
-def test_ids_that_were_only_asked_for_are_forgotten(serve: Serve, sessions: Any) -> None:
-    door = sessions(serve())
+def test_ids_that_were_only_asked_for_are_forgotten(door: Any) -> None:
     for number in range(10):
         assert door.state(f"{number:012x}").phase is Phase.GONE
         with pytest.raises(UnknownSession):
@@ -109,8 +102,7 @@ def test_ids_that_were_only_asked_for_are_forgotten(serve: Serve, sessions: Any)
     assert door._known == {}
 
 
-def test_a_sessions_state_follows_its_game(serve: Serve, sessions: Any) -> None:
-    door = sessions(serve())
+def test_a_sessions_state_follows_its_game(door: Any) -> None:
     session_id = door.create("arena")
     assert door.advance(session_id, 3, [Orders([Command(Order.SURRENDER)])]).result == "lose"
     state = door.state(session_id)
@@ -119,31 +111,34 @@ def test_a_sessions_state_follows_its_game(serve: Serve, sessions: Any) -> None:
     assert door.state(session_id).phase is Phase.GONE
 
 
-def test_a_session_that_stands_still_has_nothing_newer_to_show(serve: Serve, sessions: Any) -> None:
-    door = sessions(serve())
-    session_id = door.create()
-    assert door.latest(session_id).ticks == 0
-    with pytest.raises(LocalProtocolError, match="stands still at tick 0; run or advance it"):
-        door.latest(session_id, 0)
+_REFUSALS: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
+    "a look ahead": (
+        lambda door: door.latest(door.create(), 0),
+        LocalProtocolError,
+        "stands still at tick 0; run or advance it",
+    ),
+    "an option": (
+        lambda door: door.create(options={"cash": 3}),
+        SpecError,
+        "option 'cash' does not travel over the bridge",
+    ),
+    "a map": (lambda door: door.create("moon"), SpecError, "no map 'moon'"),
+    "a session": (lambda door: door.advance("0123456789ab"), UnknownSession, "has no session '0123456789ab'"),
+    "a recording": (lambda door: door.create(record=True), Unimplemented, "has no recordings"),
+}
 
 
-def test_what_the_bridge_cannot_carry_is_refused(serve: Serve, sessions: Any) -> None:
-    door = sessions(serve())
-    with pytest.raises(SpecError, match="option 'cash' does not travel over the bridge"):
-        door.create(options={"cash": 3})
-    with pytest.raises(SpecError, match="no map 'moon'"):
-        door.create("moon")
+@pytest.mark.parametrize("what", _REFUSALS)
+def test_what_the_bridge_cannot_carry_is_refused(door: Any, what: str) -> None:
+    call, error, words = _REFUSALS[what]
+    with pytest.raises(error, match=words):
+        call(door)
+    assert door.latest(door.create()).ticks == 0
 
 
-def test_errors_come_as_what_they_are(serve: Serve, sessions: Any) -> None:
-    door = sessions(serve())
-    with pytest.raises(UnknownSession, match="has no session '0123456789ab'"):
-        door.advance("0123456789ab")
-    other = sessions(serve("toy"))
+def test_an_engine_without_sessions_says_so(serve: Serve, sessions: Any) -> None:
     with pytest.raises(Unimplemented, match="engine 'toy' has no sessions"):
-        other.create()
-    with pytest.raises(Unimplemented, match="has no recordings"):
-        door.create(record=True)
+        sessions(serve("toy")).create()
 
 
 def test_sessions_end_with_the_client_that_created_them(serve: Serve, sessions: Any) -> None:
@@ -154,9 +149,7 @@ def test_sessions_end_with_the_client_that_created_them(serve: Serve, sessions: 
     door.advance(kept, 1)
     door.close()
     door.close()
-    found = serving.host.sessions
-    assert found is not None
-    until(lambda: found.ids() == [kept])
+    until(lambda: held(serving).ids() == [kept])
     with pytest.raises(ClosedError):
         door.advance(kept)
 
@@ -174,9 +167,7 @@ def test_games_advanced_together_show_what_each_shows_alone(serve: Serve, sessio
     assert (outcomes[0].ticks, outcomes[5].observation) == (0, _same_without_a_wire(6, 100))
 
 
-def test_games_advanced_together_are_under_way_together(
-    serve: Serve, sessions: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_games_advanced_together_are_under_way_together(door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     meeting, tick = threading.Barrier(8), SkirmishWorld.tick
 
     def meet(world: SkirmishWorld) -> Any:
@@ -184,12 +175,10 @@ def test_games_advanced_together_are_under_way_together(
         return tick(world)
 
     monkeypatch.setattr(SkirmishWorld, "tick", meet)
-    door = sessions(serve())
     assert [done.ticks for done in door.advance_all([AdvanceRequest(door.create(), 2) for _ in range(8)])] == [2] * 8
 
 
-def test_a_game_that_fails_keeps_no_other_from_its_ticks(serve: Serve, sessions: Any) -> None:
-    door = sessions(serve())
+def test_a_game_that_fails_keeps_no_other_from_its_ticks(door: Any) -> None:
     first, second = door.create(), door.create()
     with pytest.raises(UnknownSession, match="has no session '0123456789ab'"):
         door.advance_all([AdvanceRequest(first), AdvanceRequest("0123456789ab"), AdvanceRequest(second, 2)])
@@ -202,8 +191,7 @@ def test_orders_of_a_game_that_was_refused_are_given_when_it_is_asked_for_again(
     serve: Serve, sessions: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving = serve()
-    found = serving.host.sessions
-    assert found is not None
+    found = held(serving)
     door = sessions(serving, Retry(first_wait_s=0.001))
     session_id = door.create()
     door.advance(session_id, 0)
@@ -221,44 +209,30 @@ def test_orders_of_a_game_that_was_refused_are_given_when_it_is_asked_for_again(
 # retries
 
 
-def test_a_refusal_for_want_of_a_worker_is_retried() -> None:
-    calls: list[int] = []
+@pytest.mark.parametrize(
+    ("retry", "fails", "within_s", "calls"),
+    [
+        (Retry(first_wait_s=0.001), [Busy] * 3, 5, 4),
+        (Retry(attempts=3, first_wait_s=0.001), [Busy] * 3, 5, 3),
+        (Retry(first_wait_s=10), [Busy], 0.01, 1),
+        (Retry(), [PeerDied], 5, 1),
+    ],
+    ids=["in time", "too often", "too late", "another error"],
+)
+def test_a_refusal_for_want_of_a_worker_is_retried(
+    retry: Retry, fails: list[type[Exception]], within_s: float, calls: int
+) -> None:
+    made: list[int] = []
 
     def make() -> str:
-        calls.append(1)
-        if len(calls) < 4:
-            raise Busy("no worker")
+        made.append(1)
+        if len(made) <= len(fails):
+            raise fails[len(made) - 1]("no worker")
         return "done"
 
-    assert Retry(first_wait_s=0.001).call(make, Deadline(5)) == "done"
-    assert len(calls) == 4
-
-
-def test_retries_end_after_the_last_attempt_and_at_the_deadline() -> None:
-    calls: list[int] = []
-
-    def refuse() -> None:
-        calls.append(1)
-        raise Busy("no worker")
-
-    with pytest.raises(Busy):
-        Retry(attempts=3, first_wait_s=0.001).call(refuse, Deadline(5))
-    assert len(calls) == 3
-    with pytest.raises(Busy):
-        Retry(first_wait_s=10).call(refuse, Deadline(0.01))
-    assert len(calls) == 4
-
-
-def test_other_errors_are_not_retried() -> None:
-    calls: list[int] = []
-
-    def fail() -> None:
-        calls.append(1)
-        raise PeerDied("gone")
-
-    with pytest.raises(PeerDied):
-        Retry().call(fail, Deadline(5))
-    assert len(calls) == 1
+    with nullcontext() if calls > len(fails) else pytest.raises(fails[0]):
+        assert retry.call(make, Deadline(within_s)) == "done"
+    assert len(made) == calls
 
 
 # what goes wrong
@@ -343,12 +317,8 @@ def test_an_address_without_an_engine_is_not_reachable() -> None:
 )
 def test_a_slip_in_an_endpoint_shows_where_it_was_made(query: str, text: str) -> None:
     endpoint = f"openra://127.0.0.1:1?{query}"
-    is_servers = query.startswith(("rate", "planning"))
-    use: Callable[[], object] = (
-        (lambda: api.serve("skirmish", endpoint)) if is_servers else lambda: api.connect(endpoint)
-    )
     with pytest.raises(ConfigError, match=text):
-        use()
+        api.serve("skirmish", endpoint) if query.startswith(("rate", "planning")) else api.connect(endpoint)
 
 
 def test_the_url_that_a_server_tells_is_one_for_clients(serve: Serve) -> None:

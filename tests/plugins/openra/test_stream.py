@@ -7,8 +7,8 @@ import queue
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -24,7 +24,8 @@ from lucky_transport_openra import _pb
 from lucky_transport_openra.bridge import Bridge
 from lucky_transport_openra.game_stream import GameStreamClient
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.fixtures.plugins_openra import held
+from tests.support.waiting import PATIENCE_S, call_later, until
 
 Serve = Callable[..., Serving]
 
@@ -115,15 +116,13 @@ def test_an_action_after_the_end_does_not_keep_the_end_from_being_seen(
     serve: Serve, stub: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving, talker = serve(rate=100), Talker()
-    held = serving.host.sessions
-    assert held is not None
-    advance = held.advance
+    advance = held(serving).advance
 
     def surrender_first(session_id: str, *_: object) -> None:
         advance(session_id, 1, [Orders([Command(Order.SURRENDER)])])
         raise SessionEnded("the game is over")
 
-    monkeypatch.setattr(held, "advance", surrender_first)
+    monkeypatch.setattr(held(serving), "advance", surrender_first)
     observations = stub(serving).stream(iter(talker))
     next(observations)
     talker.say(_order(Order.FAST_ADVANCE, ticks=5))
@@ -151,8 +150,7 @@ def test_a_client_that_leaves_ends_the_session_of_its_stream(serve: Serve, stub:
     client = stub(serving)
     observations = client.stream(iter(talker))
     next(observations)
-    sessions = serving.host.sessions
-    assert sessions is not None
+    sessions = held(serving)
     assert len(sessions.ids()) == 1
     if how == "cancel":
         observations.cancel()
@@ -164,43 +162,31 @@ def test_a_client_that_leaves_ends_the_session_of_its_stream(serve: Serve, stub:
     until(lambda: not sessions.ids())
 
 
-def test_clients_without_session_ids_play_games_of_their_own(serve: Serve, stub: Any) -> None:
+def test_clients_without_session_ids_are_given_the_session_that_was_created_or_games_of_their_own(
+    serve: Serve, stub: Any
+) -> None:
     serving = serve(rate=100)
-    talkers = [Talker() for _ in range(4)]
-    streams = [stub(serving).stream(iter(talker)) for talker in talkers]
-    episodes = {next(stream).episode_id for stream in streams}
-    assert len(episodes) == 4
+    session_id = stub(serving).ready()
+    streams = [stub(serving).stream(iter(Talker())) for _ in range(4)]
+    episodes = [next(stream).episode_id for stream in streams]
+    assert session_id in episodes
+    assert len(set(episodes)) == 4
     for stream in streams:
         stream.cancel()
 
 
-def test_a_session_that_was_created_is_the_one_that_is_streamed(serve: Serve, stub: Any) -> None:
-    client = stub(serve(rate=100))
-    session_id = client.ready()
-    observations = client.stream(iter(Talker()))
-    assert next(observations).episode_id == session_id
-    observations.cancel()
-
-
-def test_a_destroyed_session_ends_its_stream(serve: Serve, stub: Any) -> None:
-    client = stub(serve(rate=100))
+@pytest.mark.parametrize("end", ["the session is destroyed", "the engine stops"])
+def test_a_session_or_engine_that_is_gone_ends_its_stream(serve: Serve, stub: Any, end: str) -> None:
+    serving = serve(rate=100)
+    client = stub(serving)
     session_id = client.ready()
     observations = client.stream(iter(Talker()))
     next(observations)
-    client.call("DestroySession", session_id=session_id)
+    client.call("DestroySession", session_id=session_id) if "session" in end else serving.stop()
     with pytest.raises(grpc.RpcError) as caught:
         list(observations)
     error: Any = caught.value
     assert error.code() in (grpc.StatusCode.ABORTED, grpc.StatusCode.UNAVAILABLE)
-
-
-def test_an_engine_that_stops_ends_its_streams(serve: Serve, stub: Any) -> None:
-    serving = serve(rate=100)
-    observations = stub(serving).stream(iter(Talker()))
-    next(observations)
-    serving.stop()
-    with pytest.raises(grpc.RpcError):
-        list(observations)
 
 
 def test_a_client_that_asks_often_whether_we_live_is_not_cut_off(serve: Serve, stub: Any) -> None:
@@ -229,18 +215,16 @@ def test_messages_of_64_mib_go_both_ways(serve: Serve, stub: Any) -> None:
 @pytest.fixture
 def watch(serve: Serve) -> Iterator[Callable[..., tuple[Bridge, GameStreamClient]]]:
     """Stream a session of what is served with these options, with our client."""
-    opened: list[tuple[Bridge, GameStreamClient]] = []
+    with ExitStack() as stack:
 
-    def start(serving: Serving | None = None, **options: Any) -> tuple[Bridge, GameStreamClient]:
-        served = serving or serve(**options)
-        bridge = Bridge(served.endpoints[0], Settings())
-        opened.append((bridge, GameStreamClient(bridge)))
-        return opened[-1]
+        def start(serving: Serving | None = None, **options: Any) -> tuple[Bridge, GameStreamClient]:
+            bridge = Bridge((serving or serve(**options)).endpoints[0], Settings())
+            stack.callback(bridge.close)
+            stream = GameStreamClient(bridge)
+            stack.callback(stream.close)
+            return bridge, stream
 
-    yield start
-    for bridge, stream in opened:
-        stream.close()
-        bridge.close()
+        yield start
 
 
 def test_a_reader_that_pauses_finds_the_present(watch: Any) -> None:
@@ -276,19 +260,10 @@ def test_at_most_16_actions_wait_to_be_sent(watch: Any) -> None:
 def test_closing_wakes_a_reader(watch: Any) -> None:
     _, stream = watch(rate=500, planning=1)
     stream.latest()
-    said: list[BaseException] = []
-
-    def read() -> None:
-        with pytest.raises(ClosedError) as caught:
-            stream.latest(5)
-        said.append(caught.value)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    time.sleep(0.05)
-    stream.close()
-    reader.join(PATIENCE_S)
-    assert len(said) == 1
+    closing = call_later(stream.close)
+    with pytest.raises(ClosedError):
+        stream.latest(5)
+    closing.join(PATIENCE_S)
     with pytest.raises(ClosedError):
         stream.act([_pb.AgentAction()])
 
@@ -313,9 +288,7 @@ def test_a_named_session_is_streamed_and_outlives_its_stream(serve: Serve, sessi
     while not seen.observation.buildings:
         seen = door.latest(second, seen.ticks)
     door.run(second, None)
-    found = serving.host.sessions
-    assert found is not None
-    until(lambda: found.state(second).rate_hz is None)
+    until(lambda: held(serving).state(second).rate_hz is None)
     stands = door.advance(second, 0).ticks
     assert stands >= seen.ticks
     assert door.advance(second, 0).ticks == stands
@@ -338,8 +311,7 @@ while True:
 @pytest.mark.exhaustive
 def test_a_killed_client_leaves_nothing_behind_and_the_next_one_plays(serve: Serve, watch: Any) -> None:
     serving = serve(rate=100)
-    found = serving.host.sessions
-    assert found is not None
+    found = held(serving)
     command = [sys.executable, "-c", _CLIENT, str(serving.endpoints[0])]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
         assert client.stdout is not None
@@ -370,6 +342,4 @@ def test_a_stream_behind_an_interceptor_acts_and_ends_on_both_sides(
     assert stream.act([_pb.AgentAction(commands=[_order(Order.FAST_ADVANCE, ticks=1000)])]) == 0
     assert stream.latest(first.tick + 999).tick >= first.tick + 1000
     stream.close()
-    held = serving.host.sessions
-    assert held is not None
-    until(lambda: not held.ids())
+    until(lambda: not held(serving).ids())

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.support.fixtures.plugins_openra import no_thread_is_left, serve, sessions, stub
+from tests.support.fixtures.plugins_openra import client, door, no_thread_is_left, serve, sessions, stub

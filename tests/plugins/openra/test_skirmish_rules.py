@@ -2,182 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lucky_transport_openra.skirmish.messages import Observation, Order, Unit
+from lucky_transport_openra.skirmish.messages import Order, Unit
 from lucky_transport_openra.skirmish.rules import CELL, KINDS
 from lucky_transport_openra.skirmish.view import CHANNELS
 from lucky_transport_openra.skirmish.world import SkirmishWorld
-
-Say = Callable[..., None]
-GoOn = Callable[..., list[str]]
+from tests.support.fixtures.plugins_openra import go_on, new_world, say
 
 
-def _economy(seen: Observation) -> Any:
-    assert seen.economy is not None
-    return seen.economy
-
-
-def _military(seen: Observation) -> Any:
-    assert seen.military is not None
-    return seen.military
-
-
-def _of_type(seen: Observation, name: str) -> list[Unit]:
+def _of_type(seen: Any, name: str) -> list[Unit]:
     return [unit for unit in seen.units if unit.type == name]
 
 
+def look(world: SkirmishWorld) -> Any:
+    """Return what is seen; all parts of it are there."""
+    return world.observe()
+
+
 @pytest.fixture
-def world(new_world: Callable[..., SkirmishWorld], say: Say) -> SkirmishWorld:
+def world() -> SkirmishWorld:
     """A game with a base and much money."""
     made = new_world(cash=20000)
     say(made, Order.DEPLOY)
     return made
 
 
-@pytest.fixture
-def build(say: Say, go_on: GoOn) -> Callable[[SkirmishWorld, str], None]:
-    """Build and place a building somewhere at the base."""
-
-    def put_up(world: SkirmishWorld, name: str) -> None:
+def build(world: SkirmishWorld, *names: str) -> None:
+    """Build and place these buildings somewhere at the base."""
+    for name in names:
         say(world, Order.BUILD, item_type=name)
         assert "production_complete" in go_on(world, 2 * KINDS[name].build_ticks)
         say(world, Order.PLACE_BUILDING, item_type=name, target_x=-1, target_y=-1)
-        assert name in {building.type for building in world.observe().buildings}
-
-    return put_up
+        assert name in {building.type for building in look(world).buildings}
 
 
 def test_a_builder_becomes_a_base_from_which_more_can_be_built(world: SkirmishWorld) -> None:
-    seen = world.observe()
+    seen = look(world)
     assert [building.type for building in seen.buildings] == ["base"]
     assert seen.available_production == ["power"]
     assert not _of_type(seen, "builder")
 
 
-def test_an_item_is_paid_for_while_it_is_made(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
+def test_an_item_is_paid_for_while_it_is_made(world: SkirmishWorld) -> None:
     say(world, Order.BUILD, item_type="power")
     go_on(world, KINDS["power"].build_ticks // 2)
-    seen = world.observe()
-    assert _economy(seen).cash == 20000 - KINDS["power"].cost // 2
+    seen = look(world)
+    assert seen.economy.cash == 20000 - KINDS["power"].cost // 2
     (item,) = seen.production
     assert (item.queue_type, item.item, item.progress, item.remaining_cost) == ("Building", "power", 0.5, 150)
     say(world, Order.CANCEL_PRODUCTION, item_type="power")
-    assert _economy(world.observe()).cash == 20000
+    assert look(world).economy.cash == 20000
 
 
-def test_nothing_is_made_without_money(new_world: Callable[..., SkirmishWorld], say: Say, go_on: GoOn) -> None:
+def test_nothing_is_made_without_money() -> None:
     world = new_world(cash=0)
     say(world, Order.DEPLOY)
     say(world, Order.BUILD, item_type="power")
     assert "production_complete" not in go_on(world, 500)
 
 
-def test_what_one_lacks_the_buildings_for_cannot_be_made(world: SkirmishWorld, say: Say) -> None:
+def test_what_one_lacks_the_buildings_for_cannot_be_made(world: SkirmishWorld) -> None:
     for order, name in ((Order.TRAIN, "rifle"), (Order.BUILD, "tower"), (Order.BUILD, "rifle"), (Order.TRAIN, "power")):
         say(world, order, item_type=name)
-    assert world.observe().production == []
+    assert look(world).production == []
 
 
-def test_low_power_halves_the_pace(world: SkirmishWorld, say: Say, go_on: GoOn, build: Any) -> None:
-    for name in ("power", "barracks", "refinery"):
-        build(world, name)
+def test_low_power_halves_the_pace(world: SkirmishWorld) -> None:
+    build(world, "power", "barracks", "refinery")
     say(world, Order.TRAIN, item_type="rifle")
     go_on(world, 10)
-    assert world.observe().production[0].remaining_ticks == KINDS["rifle"].build_ticks - 10
-    (power,) = (one for one in world.observe().buildings if one.type == "power")
+    assert look(world).production[0].remaining_ticks == KINDS["rifle"].build_ticks - 10
+    (power,) = (one for one in look(world).buildings if one.type == "power")
     say(world, Order.SELL, actor_id=power.actor_id)
     go_on(world, 10)
-    seen = world.observe()
-    assert _economy(seen).power_drained > _economy(seen).power_provided
+    seen = look(world)
+    assert seen.economy.power_drained > seen.economy.power_provided
     assert seen.production[0].remaining_ticks == KINDS["rifle"].build_ticks - 15
 
 
-def test_a_refinery_comes_with_a_harvester_which_brings_money(world: SkirmishWorld, go_on: GoOn, build: Any) -> None:
-    build(world, "power")
-    build(world, "refinery")
-    assert len(_of_type(world.observe(), "harvester")) == 2
-    before = _economy(world.observe()).cash
+def test_a_refinery_comes_with_a_harvester_which_brings_money(world: SkirmishWorld) -> None:
+    build(world, "power", "refinery")
+    assert len(_of_type(look(world), "harvester")) == 2
+    before = look(world).economy.cash
     go_on(world, 400)
-    assert _economy(world.observe()).cash > before
+    assert look(world).economy.cash > before
 
 
-def test_units_come_to_the_rally_point(world: SkirmishWorld, say: Say, go_on: GoOn, build: Any) -> None:
-    build(world, "power")
-    build(world, "barracks")
+def test_units_come_to_the_rally_point(world: SkirmishWorld) -> None:
+    build(world, "power", "barracks")
     say(world, Order.SET_RALLY_POINT, target_x=10, target_y=9)
-    old = {unit.actor_id for unit in world.observe().units}
+    old = {unit.actor_id for unit in look(world).units}
     say(world, Order.TRAIN, item_type="rifle")
     assert "unit_arrived" in go_on(world, 600)
-    (new,) = (unit for unit in world.observe().units if unit.actor_id not in old)
+    (new,) = (unit for unit in look(world).units if unit.actor_id not in old)
     assert (new.cell_x, new.cell_y, new.is_idle) == (10, 9, True)
 
 
-def test_a_unit_goes_where_it_is_sent_and_then_does_what_was_queued(
-    world: SkirmishWorld, say: Say, go_on: GoOn
-) -> None:
-    rifle = _of_type(world.observe(), "rifle")[0]
+def test_a_unit_goes_where_it_is_sent_and_then_does_what_was_queued(world: SkirmishWorld) -> None:
+    rifle = _of_type(look(world), "rifle")[0]
     say(world, Order.MOVE, actor_id=rifle.actor_id, target_x=10, target_y=10)
     say(world, Order.MOVE, actor_id=rifle.actor_id, target_x=12, target_y=10, queued=True)
     happened = go_on(world, 400)
-    (now,) = (unit for unit in world.observe().units if unit.actor_id == rifle.actor_id)
+    (now,) = (unit for unit in look(world).units if unit.actor_id == rifle.actor_id)
     assert happened.count("unit_arrived") == 2
     assert (now.cell_x, now.cell_y) == (12, 10)
     assert (now.pos_x // CELL, now.pos_y // CELL) == (12, 10)
 
 
-def test_a_unit_stops_when_it_is_told_to(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
-    rifle = _of_type(world.observe(), "rifle")[0]
+def test_a_unit_stops_when_it_is_told_to(world: SkirmishWorld) -> None:
+    rifle = _of_type(look(world), "rifle")[0]
     say(world, Order.MOVE, actor_id=rifle.actor_id, target_x=0, target_y=0)
     say(world, Order.STOP, actor_id=rifle.actor_id)
     go_on(world, 20)
-    assert next(unit for unit in world.observe().units if unit.actor_id == rifle.actor_id) == rifle
+    assert next(unit for unit in look(world).units if unit.actor_id == rifle.actor_id) == rifle
 
 
-def test_a_guard_follows_whom_it_guards(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
-    guard, guarded, _ = _of_type(world.observe(), "rifle")
+def test_a_guard_follows_whom_it_guards(world: SkirmishWorld) -> None:
+    guard, guarded, _ = _of_type(look(world), "rifle")
     say(world, Order.GUARD, actor_id=guard.actor_id, target_actor_id=guarded.actor_id)
     say(world, Order.MOVE, actor_id=guarded.actor_id, target_x=10, target_y=10)
     go_on(world, 500)
-    units = {unit.actor_id: unit for unit in world.observe().units}
+    units = {unit.actor_id: unit for unit in look(world).units}
     assert abs(units[guard.actor_id].cell_x - 10) <= 4
     assert abs(units[guard.actor_id].cell_y - 10) <= 4
 
 
-def test_a_patrol_goes_to_and_fro(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
-    rifle = _of_type(world.observe(), "rifle")[0]
+def test_a_patrol_goes_to_and_fro(world: SkirmishWorld) -> None:
+    rifle = _of_type(look(world), "rifle")[0]
     there = (rifle.cell_x, 10)
     say(world, Order.PATROL, actor_id=rifle.actor_id, target_x=there[0], target_y=there[1])
     visited: list[tuple[int, int]] = []
     for _ in range(500):
         go_on(world, 2)
-        (now,) = (unit for unit in world.observe().units if unit.actor_id == rifle.actor_id)
+        (now,) = (unit for unit in look(world).units if unit.actor_id == rifle.actor_id)
         visited.append((now.cell_x, now.cell_y))
     first = visited.index(there)
     back = visited.index((rifle.cell_x, rifle.cell_y), first)
     assert there in visited[back:]
 
 
-def test_fog_hides_the_enemy_and_a_scout_finds_him(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
-    seen = world.observe()
+def test_fog_hides_the_enemy_and_a_scout_finds_him(world: SkirmishWorld) -> None:
+    seen = look(world)
     assert seen.visible_enemies == []
     assert 0 < seen.explored_percent < 50
     say(world, Order.ATTACK_MOVE, target_x=-1, target_y=-1)
     happened = go_on(world, 700)
     assert "enemy_spotted" in happened
     assert "exploration_milestone" in happened
-    assert world.observe().explored_percent > seen.explored_percent
+    assert look(world).explored_percent > seen.explored_percent
 
 
-def test_the_side_that_destroys_the_builder_of_an_enemy_without_a_base_wins(
-    world: SkirmishWorld, say: Say, go_on: GoOn, build: Any
-) -> None:
-    for name in ("power", "barracks"):
-        build(world, name)
+def test_the_side_that_destroys_the_builder_of_an_enemy_without_a_base_wins(world: SkirmishWorld) -> None:
+    build(world, "power", "barracks")
     for _ in range(9):
         say(world, Order.TRAIN, item_type="rocket")
     go_on(world, 9 * KINDS["rocket"].build_ticks + 50)
@@ -185,33 +165,32 @@ def test_the_side_that_destroys_the_builder_of_an_enemy_without_a_base_wins(
     for _ in range(30):
         say(world, Order.ATTACK_MOVE, target_x=-1, target_y=-1)
         happened += go_on(world, 100)
-    seen = world.observe()
+    seen = look(world)
     assert (world.is_over, world.result) == (True, "win")
     assert happened[-1] == "game_over"
-    assert _military(seen).units_killed >= 1
+    assert seen.military.units_killed >= 1
     assert seen.kill_events[-1].attacker_is_own
     assert not seen.kill_events[-1].victim_is_own
 
 
-def test_a_side_that_surrenders_has_lost(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
+def test_a_side_that_surrenders_has_lost(world: SkirmishWorld) -> None:
     say(world, Order.SURRENDER)
     assert go_on(world, 5) == ["game_over"]
     assert world.result == "lose"
 
 
-def test_a_player_cannot_command_the_enemy(world: SkirmishWorld, say: Say) -> None:
-    before = _military(world.observe()).order_count
-    own = {unit.actor_id for unit in world.observe().units}
+def test_a_player_cannot_command_the_enemy(world: SkirmishWorld) -> None:
+    before = look(world).military.order_count
+    own = {unit.actor_id for unit in look(world).units}
     enemys = next(number for number in range(1, 20) if number not in own)
     say(world, Order.MOVE, actor_id=enemys, target_x=3, target_y=3)
     say(world, Order.SELL, actor_id=enemys)
-    assert _military(world.observe()).order_count == before
+    assert look(world).military.order_count == before
 
 
 def test_the_spatial_map_says_what_the_lists_say(world: SkirmishWorld) -> None:
-    seen = world.observe()
+    seen = look(world)
     info = seen.map_info
-    assert info is not None
     grid = np.frombuffer(seen.spatial_map, np.float32).reshape(info.height, info.width, seen.spatial_channels)
     assert seen.spatial_channels == len(CHANNELS)
     units = grid[:, :, CHANNELS.index("own_units")]
@@ -223,7 +202,7 @@ def test_the_spatial_map_says_what_the_lists_say(world: SkirmishWorld) -> None:
 
 
 @pytest.mark.parametrize("skill", ["beginner", "brutal"])
-def test_the_opponent_builds_and_attacks(new_world: Callable[..., SkirmishWorld], go_on: GoOn, skill: str) -> None:
+def test_the_opponent_builds_and_attacks(skill: str) -> None:
     world = new_world("arena", 3, bots=skill)
     happened = go_on(world, 6000)
     assert "under_attack" in happened
