@@ -26,7 +26,7 @@ from lucky_transport_stubs.words.status import number_of
 
 __all__ = ["answer"]
 
-_log = logging.getLogger("lucky_transport")
+_log = logging.getLogger("grpc._cython.cygrpc")
 _Code = grpc.StatusCode
 
 #: Finds a call's handler, through all interceptors; None where there is none: then the call has its status.

@@ -21,7 +21,7 @@ from lucky_transport_stubs.words.credentials import INSECURE, PortSecurity
 
 __all__ = ["ServerRpc"]
 
-_log = logging.getLogger("lucky_transport")
+_log = logging.getLogger("grpc._cython.cygrpc")
 
 
 class ServerRpc(ServerCallState):

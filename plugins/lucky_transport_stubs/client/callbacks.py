@@ -9,7 +9,7 @@ from typing import Any
 
 __all__ = ["Callbacks"]
 
-_log = logging.getLogger("lucky_transport")
+_log = logging.getLogger("grpc._channel")
 
 
 class Callbacks:

@@ -17,7 +17,7 @@ from lucky_transport_stubs.client.link import Link
 
 __all__ = ["Connectivity"]
 
-_log = logging.getLogger("lucky_transport")
+_log = logging.getLogger("grpc._channel")
 
 Callback = Callable[[Any], Any]
 

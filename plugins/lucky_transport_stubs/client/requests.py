@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KeptRequests", "StreamedRequests"]
 
-_log = logging.getLogger("lucky_transport")
+_log = logging.getLogger("grpc._channel")
 _ITERATING = CallStatus(Code.UNKNOWN, "Exception iterating requests!")
 _SERIALIZING = CallStatus(Code.INTERNAL, "Exception serializing request!")
 

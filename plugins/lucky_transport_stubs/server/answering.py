@@ -21,7 +21,8 @@ from lucky_transport_stubs.words.status import Code
 
 __all__ = ["answer_call", "behaviour_of"]
 
-_log = logging.getLogger("lucky_transport")
+_log = logging.getLogger("grpc._server")
+_log_of_messages = logging.getLogger("grpc._common")
 #: The bit in a call's shape that says that its caller sends any number of messages.
 _SENDS_MANY = int(Shape.CLIENT_STREAM)
 
@@ -122,7 +123,7 @@ class _Requests:
             try:
                 message = self._deserializer(payload)
             except Exception:
-                _log.exception("Exception deserializing message!")
+                _log_of_messages.exception("Exception deserializing message!")
                 message = None
         if message is None:
             self._state.fail(Code.INTERNAL, "Exception deserializing request!")
@@ -160,7 +161,7 @@ def _serialized(state: ServerCallState, message: Any, serializer: Callable[[Any]
         try:
             payload = serializer(message)
         except Exception:
-            _log.exception("Exception serializing message!")
+            _log_of_messages.exception("Exception serializing message!")
             payload = None
     if isinstance(payload, bytes):
         return payload

@@ -29,7 +29,7 @@ from lucky_transport_stubs.words.status import Code
 
 __all__ = ["Servicing"]
 
-_log = logging.getLogger("lucky_transport")
+_log = logging.getLogger("grpc._server")
 
 
 class Servicing:

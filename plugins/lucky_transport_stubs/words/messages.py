@@ -14,7 +14,7 @@ from lucky_transport_stubs.words.status import Code, error_of
 
 __all__ = ["Messages"]
 
-_log = logging.getLogger("lucky_transport")
+_log = logging.getLogger("grpc._common")
 
 
 class Messages:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import logging
 import pkgutil
 from typing import Any
 
@@ -38,8 +39,33 @@ def load_cases() -> list[Case]:
     return CASES
 
 
+class _Logged(logging.Handler):
+    """As a context; keeps what gRPC logs, or ours under gRPC's names: threads have no order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[str] = []
+        self._logger = logging.getLogger("grpc")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(f"{record.name} {record.levelname} {record.getMessage()}")
+
+    def __enter__(self) -> list[str]:
+        self._logger.addHandler(self)
+        return self._lines
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+
+
 def record(case: Case, implementation: Implementation) -> Record:
-    """Run a case over both ends of an implementation."""
+    """Run a case over both ends of an implementation; `logged` is what they log under gRPC's names."""
+    with _Logged() as logged:
+        found = _record(case, implementation)
+    return {**found, "logged": sorted(logged)}
+
+
+def _record(case: Case, implementation: Implementation) -> Record:
     if case.driver == ASYNCIO or (not case.driver and inspect.iscoroutinefunction(case.function)):
         return asyncio.run(_record_aio(case, implementation))
     with Ends(implementation) as ends:
