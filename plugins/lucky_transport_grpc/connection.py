@@ -300,7 +300,7 @@ class GrpcConnection:
 
 def _has_interceptors(channel: Any) -> bool:
     """Return False for gRPC's own channel; whatever stands in front of it is taken for an interceptor."""
-    return type(channel).__module__ != "grpc._channel"
+    return type(channel) is not sys.modules["grpc._channel"].Channel
 
 
 def _locks_of(channel: Any) -> list[Any]:

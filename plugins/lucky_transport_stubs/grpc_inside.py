@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from lucky_transport_grpc.runtime import grpc
 
@@ -25,6 +25,8 @@ __all__ = [
     "AccessToken",
     "AioChannelBase",
     "AioServerBase",
+    "AioServicerContext",
+    "AioSyncServicerContext",
     "ChannelBase",
     "HandlerCallDetails",
     "InactiveRpcError",
@@ -35,12 +37,13 @@ __all__ = [
     "ServerBase",
     "ServerStage",
     "ServicerContextBase",
+    "appears_as",
     "compiled",
     "compiled_half",
-    "shown_as_grpcs",
     "working_loop",
 ]
 
+_Kind = TypeVar("_Kind")
 _channel: Any = importlib.import_module(f"{grpc.__name__}._channel")
 _server: Any = importlib.import_module(f"{grpc.__name__}._server")
 #: The compiled module. Its classes of credentials are read where credentials are.
@@ -75,6 +78,9 @@ HandlerCallDetails: Any = _server._HandlerCallDetails
 
 #: The Python half of a channel; all of it is used but its constructor.
 AioChannelBase: Any = importlib.import_module(f"{grpc.__name__}.aio._channel").Channel
+#: The classes of contexts, of handlers in the loop and of those in threads; only their names are used.
+AioServicerContext: Any = compiled._ServicerContext
+AioSyncServicerContext: Any = compiled._SyncServicerContext
 #: The class of a server; nothing of it is used.
 AioServerBase: Any = importlib.import_module(f"{grpc.__name__}.aio._server").Server
 #: What reading gives after the last message: `grpc.aio.EOF`, which the type stubs of grpc do not know.
@@ -90,7 +96,11 @@ def compiled_half(channel: Any) -> Any:
     return channel._channel
 
 
-def shown_as_grpcs(self: object) -> str:
-    """Return what an object of the class of grpc that `self` stands for shows: a `__repr__`."""
-    kind = next(kind for kind in type(self).__mro__ if kind.__module__.startswith(f"{grpc.__name__}."))
-    return f"<{kind.__module__}.{kind.__qualname__} object at {id(self):#x}>"
+def appears_as(kind: type) -> Callable[[type[_Kind]], type[_Kind]]:
+    """Return a decorator: the class has the name of `kind`, a class of grpc, in texts, tracebacks and logs."""
+
+    def named(ours: type[_Kind]) -> type[_Kind]:
+        ours.__module__, ours.__name__, ours.__qualname__ = kind.__module__, kind.__name__, kind.__name__
+        return ours
+
+    return named

@@ -31,6 +31,7 @@ PRIVATE = {
 def appearance(thing: Any, kind: str = "") -> dict[str, Any]:
     """Return what `thing`, which has the names of its kind, looks like."""
     return {
+        "class": f"{type(thing).__module__}.{type(thing).__name__}",
         "classes": sorted({f"{one.__module__}.{one.__qualname__}" for one in _CLASSES if isinstance(thing, one)}),
         "repr": _text(thing),
         "pickles": _pickles(thing),
@@ -46,6 +47,6 @@ def _text(thing: Any) -> str:
 def _pickles(thing: Any) -> bool:
     try:
         pickle.dumps(thing)
-    except (TypeError, AttributeError):  # what grpc's own raise, as it happens
+    except (TypeError, AttributeError, pickle.PicklingError):  # the last is for a class that has the name of another
         return False
     return True

@@ -19,7 +19,7 @@ from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.connection import Connection
 from lucky_transport_stubs.client.channel import endpoint_of
-from lucky_transport_stubs.grpc_inside import AioChannelBase, shown_as_grpcs, working_loop
+from lucky_transport_stubs.grpc_inside import AioChannelBase, appears_as, working_loop
 
 __all__ = ["Channel", "aio_channel"]
 
@@ -54,10 +54,9 @@ def aio_channel(
     return grpc.aio.secure_channel(target_of(found), credentials, options, compression, interceptors)
 
 
+@appears_as(AioChannelBase)
 class Channel(AioChannelBase):
     """Made by `aio_channel`. An interceptor of several kinds is registered for the first only, as grpc.aio does it."""
-
-    __repr__ = shown_as_grpcs
 
     def __init__(self, connection: Connection, interceptors: Sequence[grpc.aio.ClientInterceptor]) -> None:
         self._loop = connection.loop

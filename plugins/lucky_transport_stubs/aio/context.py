@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.rpc import ServerRpc
-from lucky_transport_stubs.grpc_inside import EOF
+from lucky_transport_stubs.grpc_inside import EOF, AioServicerContext, appears_as
 from lucky_transport_stubs.server.context import CallerContext
 from lucky_transport_stubs.words.status import number_of
 
@@ -28,9 +28,6 @@ class StatusContext(CallerContext):
     """What handlers on the loop and in the pool are given alike: the call's metadata, status and time."""
 
     _rpc: ServerRpc
-
-    def __repr__(self) -> str:
-        return f"<grpc._cython.cygrpc._{type(self).__name__} object at {id(self):#x}>"
 
     def set_trailing_metadata(self, trailing_metadata: Any) -> None:
         """Set the metadata that comes with the end. Raises TypeError for anything but pairs of text and value."""
@@ -78,6 +75,7 @@ class StatusContext(CallerContext):
         return None if deadline is None else deadline.remaining_s
 
 
+@appears_as(AioServicerContext)
 class ServicerContext(StatusContext, grpc.aio.ServicerContext):
     """What a handler gets. `deserializer` and `serializer` are its method's; None: messages are bytes."""
 

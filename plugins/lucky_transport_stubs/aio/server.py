@@ -29,7 +29,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.answering import answer
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
-from lucky_transport_stubs.grpc_inside import AioServerBase, shown_as_grpcs, working_loop
+from lucky_transport_stubs.grpc_inside import AioServerBase, appears_as, working_loop
 from lucky_transport_stubs.server.admission import Admission
 from lucky_transport_stubs.server.handlers import AwaitedHandlers
 from lucky_transport_stubs.server.port import CLOSE_MESSAGE, PORT, AddsHandlersAndPorts, server_loop_at
@@ -68,10 +68,9 @@ def aio_server(
     return Server(migration_thread_pool, handlers or (), interceptors or (), options or (), maximum_concurrent_rpcs)
 
 
+@appears_as(AioServerBase)
 class Server(AddsHandlersAndPorts, AioServerBase):
     """Made by `aio_server`."""
-
-    __repr__ = shown_as_grpcs
 
     def __init__(
         self,

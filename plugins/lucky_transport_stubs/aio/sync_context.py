@@ -15,7 +15,7 @@ from lucky_transport.errors import Cancelled
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.context import ServicerContext, StatusContext
 from lucky_transport_stubs.aio.rpc import ServerRpc
-from lucky_transport_stubs.grpc_inside import EOF
+from lucky_transport_stubs.grpc_inside import EOF, AioSyncServicerContext, appears_as
 
 __all__ = ["SyncServicerContext", "await_on"]
 
@@ -44,6 +44,7 @@ def await_on(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, _Re
                 raise RuntimeError("the event loop of the server has ended") from None
 
 
+@appears_as(AioSyncServicerContext)
 class SyncServicerContext(StatusContext, grpc.ServicerContext):
     """`context`, for a handler outside of the loop."""
 

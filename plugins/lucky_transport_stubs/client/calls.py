@@ -16,7 +16,7 @@ from typing import Any
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.client.call_state import CallState
-from lucky_transport_stubs.grpc_inside import InactiveRpcError, Rendezvous, RpcState
+from lucky_transport_stubs.grpc_inside import InactiveRpcError, Rendezvous, RpcState, appears_as
 from lucky_transport_stubs.words.metadata import metadata_of
 from lucky_transport_stubs.words.status import CallStatus, Code
 
@@ -45,6 +45,7 @@ def _ended_state(status: CallStatus, headers: Metadata) -> Any:
     return state
 
 
+@appears_as(Rendezvous)
 class Rpc(Rendezvous):
     """A call under way or over; dropping it cancels the call. state: does not hold this object."""
 

@@ -22,6 +22,7 @@ from lucky_transport_stubs.client.link import Link
 from lucky_transport_stubs.client.methods import BY_ARITY, ConfiguredUnaryUnary
 from lucky_transport_stubs.client.prepared import CallSettings
 from lucky_transport_stubs.greenlets import why_no_threads
+from lucky_transport_stubs.grpc_inside import ChannelBase, appears_as
 from lucky_transport_stubs.words.arities import ArityChannel
 from lucky_transport_stubs.words.options import user_agent
 
@@ -68,6 +69,7 @@ def endpoint_of(endpoint: str | Endpoint | None) -> Endpoint:
     return found
 
 
+@appears_as(ChannelBase)
 class Channel(ArityChannel):
     """Everything of `grpc.Channel`, including the undocumented parts that generated code uses.
 

@@ -19,7 +19,7 @@ from lucky_transport_stubs.client.call_state import CallState, credentials_metad
 from lucky_transport_stubs.client.calls import Rpc, failed, succeeded
 from lucky_transport_stubs.client.link import Link
 from lucky_transport_stubs.client.requests import StreamedRequests
-from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, shown_as_grpcs
+from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, appears_as
 from lucky_transport_stubs.words.credentials import Fetch
 from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import WAITS, check_size, within_limit
@@ -47,8 +47,6 @@ class _Method:
         self._settings = settings
         self._has_plugins = bool(settings.credentials.plugins)
         self._has_entries = bool(settings.user_agent or settings.compression.entries())
-
-    __repr__ = shown_as_grpcs
 
     def _begin(
         self,
@@ -116,6 +114,7 @@ class _Method:
             raise failed(status_of(error)) from None
 
 
+@appears_as(MULTI_CALLABLES["unary_unary"])
 class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
     """One request, one response.
 
@@ -198,6 +197,7 @@ class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
         raise failed_call(link.standing.status_of(error), answer) from None
 
 
+@appears_as(MULTI_CALLABLES["unary_unary"])
 class ConfiguredUnaryUnary(UnaryUnary):
     """A `UnaryUnary` of which the channel's service config says something; calls of others pay nothing for that.
 
@@ -257,6 +257,7 @@ class ConfiguredUnaryUnary(UnaryUnary):
         return response
 
 
+@appears_as(MULTI_CALLABLES["unary_stream"])
 class UnaryStream(_Method, MULTI_CALLABLES["unary_stream"]):
     """One request, a stream of responses: the call itself is their iterator."""
 
@@ -273,6 +274,7 @@ class UnaryStream(_Method, MULTI_CALLABLES["unary_stream"]):
         return self._begin(Shape.SERVER_STREAM, payload, timeout, metadata, credentials, wait_for_ready, compression)
 
 
+@appears_as(MULTI_CALLABLES["stream_unary"])
 class StreamUnary(_Method, MULTI_CALLABLES["stream_unary"]):
     """A stream of requests, pulled from an iterator; one response."""
 
@@ -319,6 +321,7 @@ class StreamUnary(_Method, MULTI_CALLABLES["stream_unary"]):
         return call.result(), call
 
 
+@appears_as(MULTI_CALLABLES["stream_stream"])
 class StreamStream(_Method, MULTI_CALLABLES["stream_stream"]):
     """A stream of requests, pulled from an iterator; a stream of responses: the call itself is their iterator."""
 

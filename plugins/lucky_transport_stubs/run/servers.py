@@ -18,6 +18,7 @@ import grpc
 from lucky_transport.call_counts import CallCounter, CallCounters, Calls
 from lucky_transport.config import load_launch
 from lucky_transport.errors import TransportError
+from lucky_transport_stubs.grpc_inside import AioServerBase, ServerBase, appears_as
 from lucky_transport_stubs.run.switch import Served, Switch
 from lucky_transport_stubs.run.targets import parse_target, with_port
 from lucky_transport_stubs.words.credentials import why_no_port
@@ -158,9 +159,6 @@ class _Switched:
         for server in (self._real, self._ours):
             server.__del__()
 
-    def __repr__(self) -> str:
-        return repr(self._real)
-
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
         handlers = tuple(generic_rpc_handlers)
         self._real.add_generic_rpc_handlers(handlers)
@@ -184,6 +182,7 @@ class _Switched:
         )
 
 
+@appears_as(ServerBase)
 class SwitchedServer(_Switched, grpc.Server):
     """A `grpc.Server` of a switched program."""
 
@@ -207,6 +206,7 @@ class SwitchedServer(_Switched, grpc.Server):
         return self._ours.wait_for_termination(None if until is None else max(0.0, until - time.monotonic()))
 
 
+@appears_as(AioServerBase)
 class SwitchedAioServer(_Switched, grpc.aio.Server):
     """A `grpc.aio.Server` of a switched program."""
 

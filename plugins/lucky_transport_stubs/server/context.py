@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.grpc_inside import ServicerContextBase, shown_as_grpcs
+from lucky_transport_stubs.grpc_inside import ServicerContextBase, appears_as
 from lucky_transport_stubs.server.call_state import ServerCallState
 from lucky_transport_stubs.words.compression import check_compression
 from lucky_transport_stubs.words.credentials import PortSecurity
@@ -64,6 +64,7 @@ class CallerContext:
         return invocation_metadata(self._call.metadata)
 
 
+@appears_as(ServicerContextBase)
 class ServicerContext(CallerContext, ServicerContextBase):
     """The context of one call. watch(call): sees to it that the call ends at its deadline, for `add_callback`."""
 
@@ -72,8 +73,6 @@ class ServicerContext(CallerContext, ServicerContextBase):
         self._call = state.call
         self._security = state.security
         self._watch = watch
-
-    __repr__ = shown_as_grpcs
 
     @property
     def _rpc_event(self) -> Any:

@@ -24,7 +24,7 @@ from typing import Any
 from lucky_transport.fork import on_child
 from lucky_transport.shm.listener.server_loop import ServerThread
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.grpc_inside import ServerBase, ServerStage, shown_as_grpcs
+from lucky_transport_stubs.grpc_inside import ServerBase, ServerStage, appears_as
 from lucky_transport_stubs.server.admission import Admission
 from lucky_transport_stubs.server.handlers import Handlers
 from lucky_transport_stubs.server.port import PORT, AddsHandlersAndPorts, open_port
@@ -77,10 +77,9 @@ class _Termination:
                 self.event.set()
 
 
+@appears_as(ServerBase)
 class Server(AddsHandlersAndPorts, ServerBase):
     """Made by `server`."""
-
-    __repr__ = shown_as_grpcs
 
     def __init__(self, servicing: Servicing, max_receive_bytes: int) -> None:
         self._lock = threading.RLock()  # first of all: pickle refuses it, as it does grpc's

@@ -15,7 +15,7 @@ from typing import Any
 
 from lucky_transport.routing import Count, RoutedTarget
 from lucky_transport_stubs.aio.channel import Channel
-from lucky_transport_stubs.grpc_inside import compiled_half, working_loop
+from lucky_transport_stubs.grpc_inside import ChannelBase, appears_as, compiled_half, working_loop
 from lucky_transport_stubs.staged.call import StagedCall
 from lucky_transport_stubs.staged.multicallable import BY_ARITY, front_of
 from lucky_transport_stubs.staged.router import open_recording_router, open_router
@@ -64,6 +64,7 @@ def _routed(
     return router.target(target, ChannelShadows(shadows), count, deciding(options))
 
 
+@appears_as(ChannelBase)
 class StagedChannel(ArityChannel):
     """sides: the channels that answer, "grpc" and "shm". How it stands is how the one for unnamed methods stands."""
 

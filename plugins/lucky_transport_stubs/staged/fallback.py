@@ -15,11 +15,12 @@ from typing import Any
 
 from lucky_transport.uninterrupted import Latch
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.grpc_inside import Rendezvous
+from lucky_transport_stubs.grpc_inside import Rendezvous, appears_as
 
 __all__ = ["FallbackFuture"]
 
 
+@appears_as(Rendezvous)
 class FallbackFuture(Rendezvous):
     """call: the first one. instead: given that once it is over, returns the call that takes its place, None for none.
     Where it raises the first call stands.

@@ -13,7 +13,7 @@ from typing import Any
 
 from lucky_transport.routing import LEFT, SO_FAR, RoutedCall, RoutedTarget
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, shown_as_grpcs
+from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, appears_as
 from lucky_transport_stubs.staged.ending import ending, falls_back, is_hidden, later_ending
 from lucky_transport_stubs.staged.fallback import FallbackFuture
 
@@ -43,8 +43,6 @@ class _Method:
         self._method = path.encode()
         self._request_serializer = serialize
         self._response_deserializer = deserialize
-
-    __repr__ = shown_as_grpcs
 
     def _begin(self, request: Any, timeout: float | None, metadata: Any, rest: Any, named: Any) -> _Invocation:
         """Return the call as its caller asked for it, decided and not yet made."""
@@ -159,24 +157,28 @@ class _ManyResponses(_Method):
         return _watched(call, routed, self._target)
 
 
+@appears_as(MULTI_CALLABLES["unary_unary"])
 class UnaryUnary(_OneResponse, MULTI_CALLABLES["unary_unary"]):
     """One request, one response."""
 
     arity = "unary_unary"
 
 
+@appears_as(MULTI_CALLABLES["unary_stream"])
 class UnaryStream(_ManyResponses, MULTI_CALLABLES["unary_stream"]):
     """One request, a stream of responses."""
 
     arity = "unary_stream"
 
 
+@appears_as(MULTI_CALLABLES["stream_unary"])
 class StreamUnary(_OneResponse, MULTI_CALLABLES["stream_unary"]):
     """A stream of requests, one response."""
 
     arity = "stream_unary"
 
 
+@appears_as(MULTI_CALLABLES["stream_stream"])
 class StreamStream(_ManyResponses, MULTI_CALLABLES["stream_stream"]):
     """A stream of requests, a stream of responses."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.grpc_inside import ChannelBase, shown_as_grpcs
+from lucky_transport_stubs.grpc_inside import ChannelBase
 
 __all__ = ["ARITIES", "ArityChannel"]
 
@@ -24,8 +24,6 @@ Transform = Callable[[Any], Any] | None
 
 class ArityChannel(ChannelBase):
     """A `grpc.Channel` that leaves the making of callables to `_make`."""
-
-    __repr__ = shown_as_grpcs
 
     @abstractmethod
     def _make(self, arity: str, method: str, serialize: Transform, deserialize: Transform) -> Any:

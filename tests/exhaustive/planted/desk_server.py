@@ -61,7 +61,7 @@ peers, running, last = [], 0, None
 
 def begin(context):
     """Note the call, and return the plant that its caller meets."""
-    plant = PLANT if type(context).__module__.startswith("lucky_transport") else ""
+    plant = PLANT if type(context).__init__.__module__.startswith("lucky_transport") else ""
     left_s = context.time_remaining()
     seen = "none" if left_s is None or left_s > 1e9 else "a day" if left_s > 90_000 else "some"
     if plant == "long deadlines cut" and seen == "a day":

@@ -32,7 +32,7 @@ class Weather(weather_pb2_grpc.WeatherServicer):
             if self.calls:
                 self.calls.write(method + "\n")
                 self.calls.flush()
-        over_shm = type(context).__module__.startswith("lucky_transport")  # its peer has an address as over TCP
+        over_shm = type(context).__init__.__module__.startswith("lucky_transport")  # its peer reads as over TCP
         fault = self.fault if over_shm else ""
         context.send_initial_metadata((("weather-version", "1"),))
         if fault == "late":

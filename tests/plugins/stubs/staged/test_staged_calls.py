@@ -116,7 +116,7 @@ def test_whatever_status_a_handler_chose_is_its_answer(serve: Any, policy: Any, 
     policy.default = OVER_SHM
 
     def echo(_: bytes, context: Any) -> Any:
-        over = "shm" if type(context).__module__.startswith("lucky_transport") else "grpc"
+        over = "shm" if type(context).__init__.__module__.startswith("lucky_transport") else "grpc"
         context.set_trailing_metadata((("over", over),))
         context.abort(grpc.StatusCode[code], "the arm: connection refused")
 

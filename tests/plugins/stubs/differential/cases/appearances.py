@@ -119,7 +119,8 @@ def of_a_call_that_failed(ends: Ends, style: str) -> Record:
     except grpc.RpcError as error:
         seen = _state_of(error)
         del seen["debug_error_string"]
-        return {"classes": appearance(error, "error")["classes"], **seen}
+        looks = appearance(error, "error")
+        return {"class": looks["class"], "classes": looks["classes"], **seen}
     return {}
 
 
