@@ -27,9 +27,7 @@ def add_service(server: Any, name: str = "", *, alike: bool = False, token: str 
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
         if plant is None or not plant.method.endswith(name) or (plant.refuses and not is_refused(request)):
             return accepted[name]
-        over_shm = type(context).__init__.__module__.startswith(
-            "lucky_transport"
-        )  # its peer reads as over TCP
+        over_shm = type(context).__init__.__module__.startswith("lucky_transport")  # its peer reads as over TCP
         return plant.candidate if over_shm and not alike else plant.control
 
     def ended(answer: Answer, context: Any) -> None:

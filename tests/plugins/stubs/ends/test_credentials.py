@@ -17,12 +17,12 @@ import grpc
 from lucky_transport.errors import ConfigError
 from lucky_transport_stubs.words import credentials as credentials_of_calls
 from lucky_transport_stubs.words.credentials import remember
+from tests.support.certificates import CERTIFICATE, KEY
 from tests.support.waiting import PATIENCE_S
 
 from ..differential.both import Driver
 from ..differential.ends import Ends
 from ..differential.samples import credentials as plugin
-from ..programs.certificates import CERTIFICATE, KEY
 from .conftest import failure
 
 OF_A_NETWORK: dict[str, Callable[[], Any]] = {
