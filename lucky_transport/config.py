@@ -7,7 +7,6 @@ writes os.environ or reads these files.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple, cast
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, did_you_mean
-from lucky_transport.found_file import find_up, open_found, refusal
+from lucky_transport.found_file import find_up, open_found, refusal, working_directory
 from lucky_transport.nesting import parse_toml
 from lucky_transport.table_readers import Readers, read_value
 
@@ -205,10 +204,7 @@ def recent_settings() -> Settings:
     For what asks at each connection. Raises ConfigError.
     """
     global _recent
-    here = ""
-    with contextlib.suppress(OSError):  # a directory that is gone has no files either
-        here = os.getcwd()
-    asked = (_our_variables(), here)
+    asked = (_our_variables(), working_directory())
     if _recent is None or _recent[0] != asked or monotonic() >= _recent[1]:
         _recent = (asked, monotonic() + _RECENT_S, load_settings())
     return _recent[2]

@@ -16,7 +16,12 @@ from typing import BinaryIO
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["describe_user", "find_up", "open_found", "refusal", "remove_unused_socket"]
+__all__ = ["describe_user", "find_up", "open_found", "refusal", "remove_unused_socket", "working_directory"]
+
+
+def working_directory() -> str:
+    """Return the working directory; one that was removed has a name too, which leads nowhere."""
+    return os.readlink("/proc/self/cwd")
 
 
 def find_up(name: str, directory: Path | None = None) -> Path | None:
@@ -28,7 +33,7 @@ def find_up(name: str, directory: Path | None = None) -> Path | None:
     # Strings, since a program may ask for each connection: paths take four times as long.
     home = os.path.realpath(os.path.expanduser("~"))
     try:
-        here = os.getcwd() if directory is None else os.path.realpath(directory)
+        here = working_directory() if directory is None else os.path.realpath(directory)
         while not os.path.exists(here):
             here = os.path.dirname(here)
         owner = os.stat(here).st_uid

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from io import TextIOWrapper
 from typing import Any, cast
@@ -13,6 +12,7 @@ from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.shutdown import Shutdown
 from lucky_transport.deadline import log_long_wait
 from lucky_transport.errors import SpecError, TransportError
+from lucky_transport.found_file import working_directory
 from lucky_transport.nesting import json_object
 
 __all__ = ["options_of", "serve"]
@@ -92,8 +92,8 @@ def serve(
         cast(TextIOWrapper, sys.stdout).reconfigure(line_buffering=True)  # as at a terminal
     with Shutdown(parent_pid) as shutdown:
         engine_options = options_of(options)
-        if os.getcwd() not in sys.path:  # last: a module of the engine's user is found, and shadows none
-            sys.path.append(os.getcwd())
+        if working_directory() not in sys.path:  # last: a module of the engine's user is found, and shadows none
+            sys.path.append(working_directory())
         if shutdown.asked.is_set():
             return
         from lucky_transport import api

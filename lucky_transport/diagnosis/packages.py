@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,12 @@ _COLLECTIONS = ("all", "dev", "docs", "migration")
 
 
 _ABSENT = " is not installed"
+
+#: Packages of generated code, which raises at import beside a protobuf that is older than its own.
+_RAISING = {
+    "grpcio-health-checking": "grpc_health.v1.health",
+    "grpcio-reflection": "grpc_reflection.v1alpha.reflection",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,10 @@ def _problem(requirement: Requirement) -> str:
         return f"{requirement.name} {version} is installed, needed is >={requirement.at_least}"
     if requirement.below and _release(version) >= _release(requirement.below):
         return f"{requirement.name} {version} is installed, needed is <{requirement.below}"
+    try:
+        importlib.import_module(_RAISING.get(requirement.name, __name__))
+    except Exception as error:
+        return f"{requirement.name} {version} cannot be imported: {error}"
     return ""
 
 

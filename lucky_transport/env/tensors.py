@@ -186,7 +186,7 @@ def _wait(readers: list[tuple[Callable[[], object], object]]) -> None:
 def _import_torch() -> Any:
     try:
         import torch  # pyright: ignore[reportMissingImports] - optional, and large
-    except ImportError as error:
+    except Exception as error:  # not there, or without a library that it loads
         raise MissingExtra(f"observations_torch needs PyTorch ({error})", hint="pip install torch") from error
     return torch
 

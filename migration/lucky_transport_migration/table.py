@@ -13,6 +13,7 @@ from typing import Any
 
 from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import ConfigError, printable
+from lucky_transport_migration.atomic_write import write_atomically
 
 #: The word for a run from which nothing is concluded.
 INCONCLUSIVE = "INCONCLUSIVE"
@@ -87,7 +88,7 @@ def write_files(directory: Path, texts: Mapping[str, str]) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for file, text in texts.items():
-            (directory / file).write_text(text, encoding="utf-8")
+            write_atomically(directory / file, text.encode())
     except OSError as error:
         raise ConfigError(
             f"report directory {str(directory)!r}: {error.strerror}", hint="pass a writable one with --report"

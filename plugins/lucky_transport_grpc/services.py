@@ -88,7 +88,7 @@ def _add_discovery(server: Any, services: Sequence[str], switch: ServiceSwitch) 
 def _add_health(server: Any, services: Sequence[str], switch: ServiceSwitch) -> tuple[list[str], Callable[[], None]]:
     try:
         from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-    except ImportError as error:
+    except Exception as error:  # not there, or beside a protobuf that it raises at
         _log.warning("grpc: no health service (%s); %s", error, install_command(_EXTRA))
         return [], lambda: None
     servicer: Any = health.HealthServicer()
@@ -108,7 +108,7 @@ def _add_reflection(server: Any, services: Callable[[], Sequence[str]]) -> None:
     """services: returns the names of those that are on."""
     try:
         from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
-    except ImportError as error:
+    except Exception as error:  # see `_add_health`
         _log.warning("grpc: no reflection (%s); %s", error, install_command(_EXTRA))
         return
     pools: Any = _Pools()

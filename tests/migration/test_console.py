@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import threading
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pytest
 from rich.console import Console
 
 from lucky_transport.cli.tables import show
+from lucky_transport.errors import ConfigError
 from lucky_transport_migration import console as console_module
 from lucky_transport_migration.atomic_write import write_atomically
 from lucky_transport_migration.console import print_text, text_of, watched
+from lucky_transport_migration.table import write_files
 from tests.support.waiting import until
 
 HOSTILE = "[red]a|b\n\x1b[31mc[/nothing]"
@@ -100,3 +103,15 @@ def test_a_write_that_fails_leaves_the_old_content_and_nothing_else(
         write_atomically(file, b"new")
     assert file.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_report_that_cannot_be_written_leaves_the_former_one(tmp_path: Path) -> None:
+    write_files(tmp_path, {"page.html": "the former page"})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))  # as a disk that is full
+    try:
+        with pytest.raises(ConfigError, match="File too large"):
+            write_files(tmp_path, {"page.html": "a page that is longer than that"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"page.html": "the former page"}

@@ -21,6 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
 
+from lucky_transport.found_file import working_directory
 from lucky_transport.nesting import parse_json
 from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.jsonl import Damage, append_once, from_plain, moment, read_entries
@@ -127,7 +128,7 @@ def _this_process() -> Program:
         except PackageNotFoundError:
             continue
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
-    return Program(moment(time.time()), os.getpid(), _command(), commit_of(Path.cwd()), versions, system)
+    return Program(moment(time.time()), os.getpid(), _command(), commit_of(Path(working_directory())), versions, system)
 
 
 def _command() -> tuple[str, ...]:

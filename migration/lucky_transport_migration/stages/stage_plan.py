@@ -30,7 +30,7 @@ from typing import Any
 from lucky_transport.config import environment, load_table
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
-from lucky_transport.found_file import find_up
+from lucky_transport.found_file import find_up, working_directory
 from lucky_transport.messages.methods import Effect
 from lucky_transport.messages.names import is_pattern, matches, most_exact
 from lucky_transport.table_readers import Readers, number, only, read_table
@@ -108,7 +108,7 @@ class StagePlan:
 
 def find_file(directory: Path | None = None) -> Path:
     """Return the nearest file of stages, from `directory` upwards; where there is none, the one that would be in it."""
-    return find_up(FILE_NAME, directory) or (directory or Path.cwd()).absolute() / FILE_NAME
+    return find_up(FILE_NAME, directory) or Path(directory or working_directory()).absolute() / FILE_NAME
 
 
 def _override(environ: Mapping[str, str]) -> Placement | None:

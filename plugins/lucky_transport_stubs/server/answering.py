@@ -83,8 +83,8 @@ class _Requests:
         except TransportError:  # the caller leaves just now
             pass
         if self._state.is_active:
-            text = f'"{self._state.call.path.encode()}" requires exactly one request message.'  # so it stands in gRPC
-            self._state.fail(Code.UNIMPLEMENTED, text)
+            name = self._state.call.path.encode() if self._state.name is None else self._state.name
+            self._state.fail(Code.UNIMPLEMENTED, f'"{name}" requires exactly one request message.')  # as gRPC says it
         else:
             self._state.drop()
         return None

@@ -32,12 +32,14 @@ _TAKES_MANY = int(Shape.SERVER_STREAM)
 class ServerCallState:
     """The state of `call`. max_send_bytes: of a message, None for any number. security: of the port it came to.
 
+    name: how texts of gRPC name the method, None for its path: gRPC does not know those of generated code by name.
     code, details, trailing_metadata: as the handler set them, None until it does; number: of the code, 0 for OK and
     None. aborted: the handler has called `abort`. Programs read these names, `client` and `due` in gRPC's own state.
     """
 
     def __init__(self, call: ServerCall, max_send_bytes: int | None = None, security: PortSecurity = INSECURE) -> None:
         self.call = call
+        self.name: bytes | None = None
         self.security = security
         self._code: Any = None
         self.number = 0

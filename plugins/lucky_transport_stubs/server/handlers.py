@@ -57,6 +57,10 @@ class Handlers:
         known = (getattr(generic, "_method_handlers", {}) for generic in self.generic_handlers)
         return sorted({*self._registered, *(path for paths in known if isinstance(paths, dict) for path in paths)})
 
+    def intercepts_registered(self, path: str) -> bool:
+        """Return whether an interceptor may have exchanged the handler that generated code added for this path."""
+        return self._intercepted and path in self._registered
+
     def find(self, path: str, metadata: Metadata = ()) -> Any:
         """Return the grpc.RpcMethodHandler for a call with that metadata, None where there is none.
 

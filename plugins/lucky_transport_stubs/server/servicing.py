@@ -65,6 +65,7 @@ class Servicing:
             return
         if not self.admission.admits(state, handler):
             return
+        state.name = b"" if self.handlers.intercepts_registered(call.path) else None
         seen = ServicerContext(state, port.deadline_timer.watch)
         try:
             self._run(handler, state, port, partial(self._answer, context, handler, state, seen))

@@ -187,6 +187,6 @@ def _value(options: Options, name: str, kind: type | tuple[type, ...], default: 
     for key, value in options or ():
         if not isinstance(key, str | bytes):
             raise TypeError(f"Expected str, not {type(key)}")
-        if key in (name, name.encode()):
+        if key == (name if isinstance(key, str) else name.encode()):  # `python -bb` compares no text with bytes
             found.append(value)
     return found[0] if found and isinstance(found[0], kind) else default

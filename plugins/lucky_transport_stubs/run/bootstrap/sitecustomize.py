@@ -153,7 +153,8 @@ def _report(folder, pid):
 def leave_path():
     """Take this folder off sys.path."""
     here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
+    # Not abspath: it needs a working directory, which may be gone.
+    sys.path[:] = [entry for entry in sys.path if os.path.normpath(entry) != here]
     sys.path_importer_cache.pop(here, None)
 
 

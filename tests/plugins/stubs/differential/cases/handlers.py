@@ -12,6 +12,7 @@ from ..both import BOTH, WAYS, Driver, echo
 from ..ends import ARITIES, SERVICE, Ends, generic_handler, method_handler, path
 from ..records import Diary, Record, attempt, entries
 from ..registry import case, each
+from .server_interceptors import Interceptor
 
 ECHO = {"Method": method_handler("unary_unary", lambda request, context: request)}
 
@@ -74,6 +75,18 @@ if hasattr(grpc.Server, "add_registered_method_handlers"):
         by_place = getattr(channel, arity)(path(), None, None, True)
         way = next(way for way in WAYS[ends.driver] if way.arity == arity)
         return {"by name": await ends.invoke(way, by_name), "by place": await ends.invoke(way, by_place)}
+
+    @each(registered=(True, False))
+    def an_interceptor_refuses_a_stream_without_requests(ends: Ends, registered: bool) -> Record:
+        """By one handler for methods of all arities, as interceptors that look for a token do."""
+        refusal = grpc.unary_unary_rpc_method_handler(lambda request, context: b"")
+        server = ends.server(generic_handler(ECHO), interceptors=(Interceptor(lambda continuation, details: refusal),))
+        if registered:
+            server.add_registered_method_handlers(SERVICE, ECHO)
+        target = ends.address()
+        server.add_insecure_port(target)
+        server.start()
+        return attempt(ends.connect(target).stream_unary(path()), iter(()))
 
     @case
     def a_registered_method_is_served_without_a_generic_handler(ends: Ends) -> Record:
