@@ -223,7 +223,7 @@ def _our_variables() -> dict[str, str]:
 
 
 #: Variables of this project that are no settings: of `run` (see `Launch`), secrets, of tests and of CI.
-_OTHER_VARIABLES = re.compile(r"LUCKY_(RUN_(FOLDER|PARENT|QUIET|REPORT)|OPENENV_TOKEN|PEER_\w+|CI_\w+)")
+_OTHER_VARIABLES = re.compile(r"LUCKY_(RUN_(FOLDER|LEADER|PARENT|QUIET|REPORT)|OPENENV_TOKEN|PEER_\w+|CI_\w+)")
 
 _warned: set[str] = set()
 

@@ -17,7 +17,7 @@ from lucky_transport.errors import ConfigError, SegmentError
 __all__ = ["left_over", "new_folder", "remove_folder", "remove_left_over"]
 
 #: A process without a launcher makes the same, in lucky_transport_stubs/run/bootstrap/sitecustomize.py.
-_PREFIX, _LOCK = "lucky-run-", "maker.lock"
+_PREFIX, _FREE, _LOCK = "lucky-run-", "free.lock", "maker.lock"
 
 #: Descriptors of the locks that this process holds until it removes the folder, or ends. Not `shm.files.lockfile`: a
 #: launcher has no other use for what that imports.
@@ -28,15 +28,16 @@ def new_folder() -> Path:
     """Return a new folder for counters, which only this user can enter; raises ConfigError where there is no room."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        lock = os.open(folder / _FREE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ConfigError(f"calls cannot be counted: {error}", hint="set TMPDIR to a folder of yours") from error
     try:
         os.lockf(lock, os.F_TLOCK, 1)
+        os.rename(folder / _FREE, folder / _LOCK)  # what has this name is locked: others take it for left over
         _locks[folder] = lock
     except OSError:  # a file system without locks: without the file nobody takes the folder for left over
         os.close(lock)
-        os.unlink(folder / _LOCK)
+        os.unlink(folder / _FREE)
     return folder
 
 

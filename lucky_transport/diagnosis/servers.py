@@ -98,7 +98,7 @@ def _report(description: ServerDescription, pid: int | None, peers: int | None) 
 
 def _calls(description: ServerDescription) -> dict[str, tuple[int, int]] | None:
     """Return method -> calls over shared memory and over gRPC, None where they are not counted."""
-    if not description.counts:
+    if not description.counts or not Path(description.counts).is_dir():
         return None
     try:
         processes = call_counts.read(Path(description.counts))

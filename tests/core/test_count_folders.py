@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,6 +53,14 @@ def test_a_folder_of_this_process_is_in_use_until_it_is_removed(folders: Path) -
     assert left_over(folders) == []
     remove_folder(folder)
     assert list(folders.iterdir()) == []
+
+
+def test_a_folder_whose_lock_is_being_taken_is_in_use(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[Path]] = []
+    lockf = os.lockf
+    monkeypatch.setattr("os.lockf", lambda *given: (seen.append(left_over(folders)), lockf(*given)))
+    remove_folder(new_folder())
+    assert seen == [[]]
 
 
 def test_where_no_file_can_be_locked_a_folder_is_made_and_nobody_takes_it_for_left_over(

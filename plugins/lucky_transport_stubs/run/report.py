@@ -30,6 +30,7 @@ class Report:
     """The processes that called, those without lucky_transport (pid -> their Python), those that were not switched.
 
     reached: those that imported grpc. others: (pid, package) of those that imported gRPC from another package.
+    is_lost: somebody has removed the counts.
     """
 
     processes: Sequence[ProcessCalls]
@@ -37,6 +38,7 @@ class Report:
     escapes: Sequence[UnpatchedProcess] = ()
     reached: Sequence[int] = ()
     others: Sequence[tuple[int, str]] = ()
+    is_lost: bool = False
 
     @classmethod
     def conclude(cls, folder: Path, escapes: Sequence[UnpatchedProcess] = ()) -> Report:
@@ -46,7 +48,8 @@ class Report:
             for kind in ("absent", "reached", "other")
         )
         unreached = [one for one in escapes if one.pid not in dict(absent)]
-        report = cls(read(folder), dict(absent), unreached, [pid for pid, _ in reached], others)
+        reached_pids = [pid for pid, _ in reached]
+        report = cls(read(folder), dict(absent), unreached, reached_pids, others, not folder.is_dir())
         remove_folder(folder)  # a process that goes on may just have added a file
         return report
 
@@ -91,6 +94,8 @@ class Report:
 
     def _summary(self) -> str:
         calls = self._merged()
+        if self.is_lost:
+            return "what was called is not known: the folder of the counts was removed"
         if not calls:
             reached = plural(len(self.reached), "process", "processes") if self.reached else "no process"
             return f"no gRPC call was counted; {reached} that can be switched imported grpc"

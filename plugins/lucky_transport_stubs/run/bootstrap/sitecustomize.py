@@ -111,6 +111,9 @@ def _mark():
 
 def _lead():
     """Do for this process and its children what the launcher does where there is one."""
+    if os.environ.get("LUCKY_RUN_LEADER"):  # it has executed itself anew, and holds its folder still
+        atexit.register(_report, os.environ["LUCKY_RUN_FOLDER"], os.getpid())
+        return
     os.environ["LUCKY_RUN_PARENT"] = str(os.getppid())
     if os.environ.get("LUCKY_RUN_QUIET"):
         return
@@ -122,16 +125,18 @@ def _lead():
         if sys.stderr.isatty() or os.environ.get("LUCKY_RUN_REPORT") == "-":
             sys.stderr.write(f"lucky-transport: pid {os.getpid()}: calls are not counted: {error}\n")
         return
-    os.environ["LUCKY_RUN_FOLDER"] = folder
+    os.environ["LUCKY_RUN_FOLDER"], os.environ["LUCKY_RUN_LEADER"] = folder, str(os.getpid())
     atexit.register(_report, folder, os.getpid())
 
 
 def _hold(folder):
     """Lock the folder until this process ends, as lucky_transport/count_folders.py does."""
-    path = os.path.join(folder, "maker.lock")
+    path = os.path.join(folder, "free.lock")
     lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         os.lockf(lock, os.F_TLOCK, 1)
+        os.set_inheritable(lock, True)  # a program that executes itself anew keeps it
+        os.rename(path, os.path.join(folder, "maker.lock"))
     except OSError:  # a file system without locks: without the file nobody takes the folder for left over
         os.close(lock)
         os.unlink(path)
@@ -140,7 +145,9 @@ def _hold(folder):
 def _report(folder, pid):
     if os.getpid() != pid:
         return  # a forked child that ends as a program does
-    if all(name.endswith((".reached", ".lock")) for name in os.listdir(folder)):  # there was no call
+    if os.path.isdir(folder) and all(
+        name.endswith((".reached", ".lock")) for name in os.listdir(folder)
+    ):  # there was no call
         import shutil
 
         shutil.rmtree(folder, ignore_errors=True)
@@ -175,7 +182,7 @@ def begin():
     """Have grpc switched when it is imported, where a switch is asked for."""
     if os.environ.get("LUCKY_TRANSPORT"):
         sys.meta_path.insert(0, _Finder())
-        if not os.environ.get("LUCKY_RUN_PARENT"):
+        if not os.environ.get("LUCKY_RUN_PARENT") or os.environ.get("LUCKY_RUN_LEADER") == str(os.getpid()):
             _lead()
 
 

@@ -241,6 +241,7 @@ def test_a_program_that_called_nothing_is_told_so() -> None:
     seen = "lucky-transport: no gRPC call was counted; {} that can be switched imported grpc\n"
     assert Report([]).text() == seen.format("no process")
     assert Report([], reached=[7]).text() == seen.format("1 process")
+    assert "the folder of the counts was removed" in Report([], is_lost=True).text()
 
 
 def test_it_says_which_methods_went_where_and_how_often() -> None:

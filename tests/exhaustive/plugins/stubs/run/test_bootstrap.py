@@ -227,6 +227,41 @@ def test_the_counts_of_a_program_that_was_killed_are_left_over(packages: Path, t
     assert left_over(folder) == list(folder.iterdir()) != []
 
 
+def test_a_program_that_executes_itself_anew_keeps_its_folder_and_reports(packages: Path, tmp_path: Path) -> None:
+    again = """
+import os, sys
+if "anew" not in sys.argv:
+    os.execv(sys.executable, [sys.executable, "-c", os.environ["CODE"], "anew"])
+import grpc
+print(os.environ["LUCKY_RUN_FOLDER"], flush=True)
+input()
+"""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    variables = {"CODE": again, "LUCKY_TRANSPORT": "shm", "TMPDIR": str(folder)}
+    path = os.pathsep.join([BOOTSTRAP, str(packages)])
+    with subprocess.Popen(
+        [getattr(sys, "_base_executable", sys.executable), "-c", again],
+        env={"PYTHONPATH": path, **variables},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        assert "activated" in program.stdout.readline()
+        assert list(folder.iterdir()) == [Path(program.stdout.readline().strip())]
+        assert left_over(folder) == []
+        program.communicate("\n")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_was_removed_is_reported_too(packages: Path, tmp_path: Path) -> None:
+    (packages / "lucky_transport_stubs/run/report.py").write_text("def conclude_here(folder): print('told')")
+    remove = "import grpc, os, shutil; shutil.rmtree(os.environ['LUCKY_RUN_FOLDER'])"
+    done = start(remove, packages, TMPDIR=str(tmp_path), LUCKY_RUN_REPORT="-")
+    assert (done.stdout.splitlines()[-1], done.stderr) == ("told", "")
+
+
 def test_where_no_file_can_be_locked_calls_are_counted_too(packages: Path, launcher: Path, tmp_path: Path) -> None:
     (launcher / "sitecustomize.py").write_text("""
 import os
