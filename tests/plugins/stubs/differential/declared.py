@@ -144,7 +144,6 @@ DIFFERENCES = (
             *("aio_sizes.the_server_receives_at_most", "aio_sizes.the_client_receives_at_most"),
             *("aio_sizes.the_server_sends_at_most", "aio_sizes.the_client_sends_at_most"),
             "sizes.a_stream_breaks_at_the_message_that_is_too_large",
-            *("interop.max_inbound_size[1-server]", "interop.max_inbound_size[1-client]"),
         ),
         fields=("details",),
         grpc="does not say which side refused the size",

@@ -8,8 +8,8 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..aio_ends import WAYS, AioEnds, attempt, ended, finish, happened, read, start, state, status, taken, until
-from ..ends import method_handler, path
+from ..aio_ends import WAYS, AioEnds, attempt, ended, finish, happened, read, start, state, taken, until
+from ..ends import path
 from ..records import PATIENCE_S, Record, Way, argument, classes
 from ..registry import case, each
 
@@ -39,21 +39,15 @@ class _Held:
         self._gate.set()
 
 
-@each(way=WAYS)
-async def a_call_that_runs(ends: AioEnds, way: Way) -> Record:
+@each(way=WAYS, timeout=(PATIENCE_S, None))
+async def a_call_that_runs(ends: AioEnds, way: Way, timeout: float | None) -> Record:
     held = _Held(ends, way.arity)
-    call = start(way, await ends.method(way.arity, held.behaviour), timeout=PATIENCE_S)
+    call = start(way, await ends.method(way.arity, held.behaviour), timeout=timeout)
     seen: Record = {"begun": await happened(held.begun), "classes": classes(call), **state(call)}
-    seen["time remains"] = 0 < call.time_remaining() <= PATIENCE_S
+    left = call.time_remaining()
+    seen["time remains"] = left if left is None else 0 < left <= PATIENCE_S
     held.let_go()
     return {**seen, "finish": await finish(way, call)}
-
-
-@each(way=WAYS)
-async def time_remaining_without_a_deadline(ends: AioEnds, way: Way) -> Record:
-    held = _Held(ends, way.arity)
-    call = start(way, await ends.method(way.arity, held.behaviour))
-    return {"remaining": call.time_remaining(), "cancelling": call.cancel()}
 
 
 @each(way=WAYS)
@@ -196,15 +190,6 @@ async def a_call_is_awaited_twice(ends: AioEnds, ending: str) -> Record:
     return {"first": await attempt(call), "second": await attempt(call)}
 
 
-@case
-async def a_call_is_never_awaited(ends: AioEnds) -> Record:
-    held = _Held(ends, "unary_unary")
-    call = (await ends.unary_unary(held.behaviour))(b"request")
-    seen = {"begun": await happened(held.begun)}
-    held.let_go()
-    return {**seen, **await status(call)}
-
-
 @each(way=WAYS)
 async def waiting_for_the_connection(ends: AioEnds, way: Way) -> Record:
     held = _Held(ends, way.arity)
@@ -255,16 +240,3 @@ async def styles_of_reading_do_not_mix(ends: AioEnds, first: str) -> Record:
     seen["mixed"] = await attempt(mix())
     gate.set()
     return seen
-
-
-@case
-async def a_call_outlives_a_pause_of_its_reader(ends: AioEnds) -> Record:
-    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        for number in range(200):
-            yield str(number).encode()
-
-    served = await ends.serve({"Method": method_handler("unary_stream", behaviour)})
-    call = ends.connect(served.target).unary_stream(path())(b"request")
-    first = await taken(call, 1)
-    await asyncio.sleep(0.05)
-    return {"first": first, "rest": await taken(call)}

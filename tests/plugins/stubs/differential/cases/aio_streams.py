@@ -168,20 +168,3 @@ async def a_handler_is_closed_by_a_cancel(ends: AioEnds) -> Record:
     call = (await ends.unary_stream(behaviour))(b"request")
     seen: Record = {"part": await taken(call, 3), "cancelling": call.cancel()}
     return {**seen, "closed": await happened(closed), **await status(call)}
-
-
-@case
-async def an_unread_stream_holds_its_sender_back(ends: AioEnds) -> Record:
-    sent: list[int] = []
-
-    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        for number in range(64):
-            sent.append(number)
-            yield bytes(1024 * 1024)
-
-    call = (await ends.unary_stream(behaviour))(b"request")
-    first = len(await call.read())
-    await asyncio.sleep(0.2)
-    held_back = len(sent) < 64
-    rest = await read(call)
-    return {"first": first, "held back": held_back, "rest": len(rest["items"]), "ended": rest["ended"]}

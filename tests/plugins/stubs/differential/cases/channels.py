@@ -1,15 +1,18 @@
-"""Channels: closing, connectivity, waiting for a server, and finding it again."""
+"""Channels: closing, connectivity, and waiting for a server."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-from ..both import BOTH, FREE_WAYS, THREADS, WAYS, Driver, Read, echo
-from ..ends import ARITIES, Ends, generic_handler, method_handler, path
-from ..records import PATIENCE_S, Diary, Record, Way, attempt, state
+from ..aio_ends import AioEnds
+from ..aio_ends import attempt as aio_attempt
+from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, Driver, Read, echo
+from ..ends import ARITIES, Ends, method_handler, path
+from ..records import PATIENCE_S, Diary, Record, Way, attempt, error, state
 from ..registry import case, each
 
 ECHO = {"Method": method_handler("unary_unary", lambda request, context: request)}
@@ -21,6 +24,9 @@ def _until(diary: Diary, seen: Callable[[list[Any]], bool]) -> list[Any]:
     while not seen(lines) and len(diary.after(len(lines) + 1)) > len(lines):
         lines = diary.after(0)
     return lines
+
+
+READY = grpc.ChannelConnectivity.READY
 
 
 def _echo(ends: Driver) -> dict[str, Any]:
@@ -65,20 +71,18 @@ def a_channel_is_a_context(ends: Ends) -> Record:
 @case
 def closing_one_channel_leaves_the_other(ends: Ends) -> Record:
     target = ends.serve(ECHO).target
-    first, second = ends.connect(target), ends.connect(target)
-    first.unary_unary(path())(b"request")
-    method = second.unary_unary(path())
-    method(b"request")
+    first, second = (ends.connect(target) for _ in range(2))
+    for channel in (first, second):
+        channel.unary_unary(path())(b"request")
     first.close()
-    return attempt(method, b"request")
+    return attempt(second.unary_unary(path()), b"request")
 
 
 @case
 def a_subscriber_sees_the_channel_become_ready(ends: Ends) -> Record:
     channel, diary = ends.connect(ends.serve(ECHO).target), Diary()
     channel.subscribe(diary.note, try_to_connect=True)
-    ready = grpc.ChannelConnectivity.READY
-    lines = _until(diary, lambda lines: ready in lines)
+    lines = _until(diary, lambda lines: READY in lines)
     return {"first": lines[0].name, "last": lines[-1].name, "in order": _rises(lines)}
 
 
@@ -90,19 +94,12 @@ def _rises(lines: list[Any]) -> bool:
 
 
 @case
-def a_subscriber_that_does_not_connect_sees_idle(ends: Ends) -> Record:
-    channel, diary = ends.connect(ends.serve(ECHO).target), Diary()
-    channel.subscribe(diary.note)
-    return {"states": [line.name for line in diary.after(1)]}
-
-
-@case
 def a_call_makes_the_channel_ready(ends: Ends) -> Record:
     channel, diary = ends.connect(ends.serve(ECHO).target), Diary()
     channel.subscribe(diary.note)
     first = [line.name for line in diary.after(1)]
     channel.unary_unary(path())(b"request")
-    lines = _until(diary, lambda lines: grpc.ChannelConnectivity.READY in lines)
+    lines = _until(diary, lambda lines: READY in lines)
     return {"first": first, "last": lines[-1].name}
 
 
@@ -119,17 +116,16 @@ def a_subscriber_sees_the_server_go(ends: Ends) -> Record:
     served, diary = ends.serve(ECHO), Diary()
     channel = ends.connect(served.target)
     channel.subscribe(diary.note, try_to_connect=True)
-    ready = grpc.ChannelConnectivity.READY
-    seen = {"ready": ready in _until(diary, lambda lines: ready in lines)}
+    seen = {"ready": READY in _until(diary, lambda lines: READY in lines)}
     served.server.stop(None).wait(PATIENCE_S)
-    return {**seen, "gone": _until(diary, lambda lines: lines[-1] is not ready)[-1].name}
+    return {**seen, "gone": _until(diary, lambda lines: lines[-1] is not READY)[-1].name}
 
 
 @case
 def a_late_subscriber_is_told_the_state(ends: Ends) -> Record:
     channel, early, late = ends.connect(ends.serve(ECHO).target), Diary(), Diary()
     channel.subscribe(early.note, try_to_connect=True)
-    _until(early, lambda lines: grpc.ChannelConnectivity.READY in lines)
+    _until(early, lambda lines: READY in lines)
     channel.subscribe(late.note)
     return {"late": [line.name for line in late.after(1)]}
 
@@ -142,7 +138,7 @@ def an_unsubscribed_callback_is_not_told(ends: Ends) -> Record:
     idle = [len(kept.after(1)), len(dropped.after(1))]
     channel.unsubscribe(dropped.note)
     channel.unary_unary(path())(b"request")
-    _until(kept, lambda lines: grpc.ChannelConnectivity.READY in lines)
+    _until(kept, lambda lines: READY in lines)
     return {"idle": idle, "kept": kept.after(0)[-1].name, "dropped": len(dropped.after(0))}
 
 
@@ -162,8 +158,7 @@ def a_callback_that_fails_stops_nobody(ends: Ends) -> Record:
     failing = Diary()
     channel.subscribe(fail, try_to_connect=True)
     channel.subscribe(diary.note)
-    ready = grpc.ChannelConnectivity.READY
-    return {"ready": [ready in _until(one, lambda lines: ready in lines) for one in (diary, failing)]}
+    return {"ready": [READY in _until(one, lambda lines: READY in lines) for one in (diary, failing)]}
 
 
 @case
@@ -198,16 +193,6 @@ def the_ready_future_waits_in_vain(ends: Ends) -> Record:
     return {**seen, "then": state(future), "after": attempt(future.result)}
 
 
-@case
-def a_call_without_a_server_is_unavailable_each_time(ends: Ends) -> Record:
-    served = ends.serve(ECHO)
-    method = ends.connect(served.target).unary_unary(path())
-    method(b"request")
-    served.server.stop(None).wait(PATIENCE_S)
-    codes = [attempt(method, b"request", timeout=PATIENCE_S)["raised"]["code"] for _ in range(2)]
-    return {"codes": codes}
-
-
 @each(BOTH, arity=ARITIES)
 async def multicallables_are_made_without_a_server(ends: Driver, arity: str) -> Record:
     channel = ends.connect(ends.address())
@@ -216,11 +201,73 @@ async def multicallables_are_made_without_a_server(ends: Driver, arity: str) -> 
     return {"channel": isinstance(channel, kinds.Channel), "method": isinstance(getattr(channel, arity)(path()), kind)}
 
 
-@case
-def a_stub_may_be_made_before_the_server(ends: Ends) -> Record:
-    address = ends.address()
-    method = ends.connect(address).unary_unary(path())
-    server = ends.server(generic_handler(ECHO))
-    server.add_insecure_port(address)
-    server.start()
-    return attempt(method, b"request", wait_for_ready=True, timeout=PATIENCE_S)
+def _refusal(function: Callable[..., Any], *arguments: Any) -> Record:
+    try:
+        function(*arguments)
+    except Exception as raised:
+        return {"raised": error(raised)}
+    return {"raised": None}
+
+
+@each((ASYNCIO,), grace=(PATIENCE_S, 0.05))
+async def closing_with_grace(ends: AioEnds, grace: float) -> Record:
+    gate, begun = ends.gate(), ends.flag()
+
+    async def behaviour(request: bytes, context: Any) -> bytes:
+        begun.set()
+        await gate.happened()
+        return request
+
+    served = await ends.serve({"Method": method_handler("unary_unary", behaviour)})
+    channel = ends.connect(served.target)
+    call = channel.unary_unary(path())(b"request")
+    await begun.happened()
+    closing = asyncio.ensure_future(channel.close(grace))
+    await asyncio.sleep(0.05)
+    if grace == PATIENCE_S:
+        gate.set()
+    return {"close": await aio_attempt(closing), "response": await aio_attempt(call), **await ends.ended(call)}
+
+
+@each((ASYNCIO,))
+async def an_asyncio_channel_is_a_context(ends: AioEnds) -> Record:
+    served = await ends.serve(_echo(ends))
+    async with ends.connect(served.target) as channel:
+        method = channel.unary_unary(path())
+        inside = await aio_attempt(method(b"request"))
+    return {"inside": inside, "outside": _refusal(method, b"request")}
+
+
+@each((ASYNCIO,))
+async def the_states_of_a_channel(ends: AioEnds) -> Record:
+    channel = ends.connect((await ends.serve(_echo(ends))).target)
+    seen: Record = {"first": channel.get_state().name, "past": await aio_attempt(channel.wait_for_state_change(READY))}
+    await asyncio.wait_for(channel.channel_ready(), PATIENCE_S)
+    seen["ready"] = channel.get_state().name
+    waiting = asyncio.ensure_future(channel.wait_for_state_change(READY))
+    await asyncio.sleep(0.05)
+    await channel.close()
+    ended = await aio_attempt(waiting)
+    return {**seen, "raised": ended.get("raised", {}).get("classes"), "closed": channel.get_state().name}
+
+
+@each((ASYNCIO,))
+async def trying_to_connect_makes_it_ready(ends: AioEnds) -> Record:
+    channel = ends.connect((await ends.serve(_echo(ends))).target)
+    state = channel.get_state(try_to_connect=True)
+    while state is not READY:
+        await asyncio.wait_for(channel.wait_for_state_change(state), PATIENCE_S)
+        state = channel.get_state(try_to_connect=True)
+    return {"last": state.name}
+
+
+@each((ASYNCIO,))
+async def nobody_is_there(ends: AioEnds) -> Record:
+    channel = ends.connect(ends.address())
+    state = channel.get_state(try_to_connect=True)
+    for _ in range(5):
+        if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            break
+        await asyncio.wait_for(channel.wait_for_state_change(state), PATIENCE_S)
+        state = channel.get_state(try_to_connect=True)
+    return {"state": state.name}

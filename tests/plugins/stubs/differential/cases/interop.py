@@ -1,17 +1,16 @@
-"""gRPC's interoperability cases, with generated stubs and a generated servicer; plus those of grpc-java."""
+"""gRPC's interoperability cases, with generated stubs and a generated servicer."""
 
 from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from .. import aio_ends
 from ..both import ASYNCIO, BOTH, THREADS, Driver, OverThreads
 from ..interop_service import INITIAL, TRAILING, aio_servicer, messages, outputs, servicer, services
-from ..records import PATIENCE_S, Record, Way, attempt, happened, taken
+from ..records import PATIENCE_S, Record, Way, attempt, taken
 from ..registry import each
 
 MESSAGES = {
@@ -19,7 +18,6 @@ MESSAGES = {
     "special": "\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n",
 }
 ONE = {THREADS: Way("unary_unary", "with_call"), ASYNCIO: Way("unary_unary", "await")}
-LIMIT = 4 * 1024 * 1024
 
 
 async def _serve(ends: Driver) -> tuple[Any, Any]:
@@ -180,56 +178,6 @@ async def unimplemented_method(ends: Driver) -> Record:
 async def unimplemented_service(ends: Driver) -> Record:
     stub = services().UnimplementedServiceStub((await _serve(ends))[1])
     return await ends.attempt(stub.UnimplementedCall, messages().Empty())
-
-
-@each(BOTH)
-async def deadline_in_past(ends: Driver) -> Record:
-    stub = await _stub(ends)
-    await ends.attempt(stub.EmptyCall, messages().Empty())
-    return await ends.attempt(stub.EmptyCall, messages().Empty(), timeout=-10)
-
-
-@each((THREADS,), over=(0, 1), side=("server", "client"))
-async def max_inbound_size(ends: OverThreads, over: int, side: str) -> Record:
-    pb, stub = messages(), await _stub(ends)
-    limit = LIMIT + over
-    overhead = len(pb.SimpleResponse(payload=bytes(limit)).SerializeToString()) - limit
-    if side == "client":
-        seen = attempt(stub.UnaryCall, pb.SimpleRequest(response_size=limit - overhead))
-    else:
-        seen = attempt(stub.StreamingInputCall, iter((pb.StreamingInputCallRequest(payload=bytes(limit - overhead)),)))
-    return {"raised": seen["raised"]} if "raised" in seen else {"size": seen["value"].ByteSize()}
-
-
-@each((THREADS,))
-async def very_large_request_and_response(ends: OverThreads) -> Record:
-    request = messages().SimpleRequest(response_size=LIMIT - 100, payload=bytes(LIMIT - 100))
-    return {"size": len((await _stub(ends)).UnaryCall(request, timeout=PATIENCE_S).payload)}
-
-
-@each((THREADS,))
-async def server_streaming_is_flow_controlled(ends: OverThreads) -> Record:
-    call = (await _stub(ends)).StreamingOutputCall(outputs(100_000, 100_001))
-    first = len(next(call).payload)
-    time.sleep(0.05)
-    return {"first": first, "rest": _sizes(taken(call))}
-
-
-@each((THREADS,))
-async def graceful_shutdown(ends: OverThreads) -> Record:
-    server, channel = await _serve(ends)
-    conversation = _Conversation(ends, services().TestServiceStub(channel).FullDuplexCall)
-    await conversation.say(outputs(3))
-    seen: Record = {"first": _sizes(await conversation.hear(1))}
-    stopped = server.stop(PATIENCE_S)
-    await conversation.say(outputs(1))
-    seen["second"] = _sizes(await conversation.hear(1))
-    return {**seen, "rest": await conversation.close(), "stopped": happened(stopped)}
-
-
-@each((THREADS,))
-async def a_request_of_another_message(ends: OverThreads) -> Record:
-    return attempt((await _stub(ends)).UnaryCall, messages().Empty(), timeout=PATIENCE_S)
 
 
 @each((THREADS,))

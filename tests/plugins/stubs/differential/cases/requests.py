@@ -101,22 +101,18 @@ def the_iterator_is_slow(ends: Ends) -> Record:
     return {"first": first, "rest": taken(call)}
 
 
-@case
-def the_iterator_never_ends_and_the_handler_does(ends: Ends) -> Record:
-    def first_three(requests: Iterator[bytes], context: Any) -> bytes:
-        return b"+".join(itertools.islice(requests, 3))
+@each(arity=("stream_unary", "stream_stream"))
+def the_iterator_never_ends_and_the_handler_does(ends: Ends, arity: str) -> Record:
+    def three(requests: Iterator[bytes], context: Any) -> Any:
+        return _joined(itertools.islice(requests, 3), context)
 
-    method = ends.stream_unary(first_three)
-    return attempt(method.with_call, (str(number).encode() for number in itertools.count()), timeout=PATIENCE_S)
-
-
-@case
-def the_iterator_never_ends_and_the_stream_does(ends: Ends) -> Record:
-    def first_three(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+    def stream(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         yield from itertools.islice(requests, 3)
 
-    method = ends.stream_stream(first_three)
-    return taken(method((str(number).encode() for number in itertools.count()), timeout=PATIENCE_S))
+    numbers = (str(number).encode() for number in itertools.count())
+    if arity == "stream_stream":
+        return taken(ends.stream_stream(stream)(numbers, timeout=PATIENCE_S))
+    return attempt(ends.stream_unary(three).with_call, numbers, timeout=PATIENCE_S)
 
 
 @case
@@ -182,20 +178,6 @@ def the_iterator_is_read_while_the_handler_is_busy(ends: Ends) -> Record:
     seen = {"all read": all_read.wait(1)}
     gate.set()
     return {**seen, "result": attempt(future.result, timeout=PATIENCE_S)}
-
-
-@case
-def every_request_is_serialized_in_order(ends: Ends) -> Record:
-    diary = Diary()
-
-    def serialize(request: int) -> bytes:
-        diary.note(request)
-        return str(request).encode()
-
-    handler = method_handler("stream_unary", _joined)
-    channel = ends.connect(ends.serve({"Method": handler}).target)
-    response = attempt(channel.stream_unary(path(), serialize), iter(range(100)))
-    return {"response": response, "serialized": diary.after(100)}
 
 
 @each(name=("text", "bytes"))

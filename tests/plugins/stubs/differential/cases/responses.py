@@ -74,24 +74,15 @@ def a_part_is_read_and_the_rest_cancelled(ends: Ends) -> Record:
     return {**seen, "rest": taken(call), **status(call), "closed": happened(closed)}
 
 
-@case
-def a_part_is_read_and_the_call_dropped(ends: Ends) -> Record:
-    closed = threading.Event()
-    call = ends.unary_stream(_endless(closed))(b"request")
-    part = taken(call, 3)
-    del call
-    gc.collect()
-    return {"part": part, "closed": happened(closed)}
-
-
-@case
-def nothing_is_read_and_the_call_dropped(ends: Ends) -> Record:
+@each(items=(0, 3))
+def a_part_is_read_and_the_call_dropped(ends: Ends, items: int) -> Record:
     closed = threading.Event()
     call = ends.unary_stream(_endless(closed))(b"request")
     call.initial_metadata()
+    part = taken(call, items)
     del call
     gc.collect()
-    return {"closed": happened(closed)}
+    return {"part": part, "closed": happened(closed)}
 
 
 @case
@@ -173,26 +164,6 @@ def a_serializer_fails_midway(ends: Ends) -> Record:
     handler = method_handler("unary_stream", lambda request, context: _numbers(3), response_serializer=serialize)
     channel = ends.connect(ends.serve({"Method": handler}).target)
     return taken(channel.unary_stream(path())(b"request"))
-
-
-@case
-def the_response_comes_before_the_requests_end(ends: Ends) -> Record:
-    gate = ends.gate()
-
-    def behaviour(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        yield next(requests)
-
-    def requests() -> Iterator[bytes]:
-        yield b"one"
-        gate.wait(PATIENCE_S)
-
-    return taken(ends.stream_stream(behaviour)(requests()))
-
-
-@case
-def one_method_serves_many_calls(ends: Ends) -> Record:
-    method = ends.unary_unary(lambda request, context: request)
-    return {"responses": [method(str(number).encode()) for number in range(50)]}
 
 
 @case

@@ -1,21 +1,23 @@
-"""What a transport owes its streams: the cases of the model suite that gRPC's Java transports share.
+"""What a transport owes its streams: cases of the model suite that gRPC's Java transports share.
 
-Named there: openStreamPreventsTermination, shutdownNowKillsClientStream, basicStream, zeroMessageStream,
-earlyServerClose_*, clientCancel, clientCancelFromWithinMessageRead, serverCancel, interactionsAfter...AreNoops,
-newStream_*. Flow control is in `flow_control`, sizes of metadata in `metadata`, shutdowns in `servers` and `channels`.
+Named there: basicStream, earlyServerClose_*, clientCancelFromWithinMessageRead, serverCancel, flowControlPushBack,
+flowControlDoesNotDeadlockLargeMessage, interactionsAfter...AreNoops. Its others are in `outcomes`, `concurrency`,
+`requests`, `servers` and `channels`.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
+from ..both import BOTH, Driver, ways_of
 from ..ends import Ends, method_handler, path
-from ..records import PATIENCE_S, Diary, Record, attempt, entries, happened, state, status, taken
+from ..records import PATIENCE_S, Diary, Record, Way, attempt, entries, happened, state, status, taken
 from ..registry import case, each
 
 
@@ -24,38 +26,6 @@ def _said(*requests: bytes, until: threading.Event | None = None) -> Iterator[by
     yield from requests
     if until is not None:
         until.wait(PATIENCE_S)
-
-
-@case
-def open_stream_prevents_termination(ends: Ends) -> Record:
-    gate = ends.gate()
-
-    def behaviour(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        yield from requests
-
-    served = ends.serve({"Method": method_handler("stream_stream", behaviour)})
-    call = ends.connect(served.target).stream_stream(path())(_said(b"one", until=gate))
-    first = next(call)
-    stopped = served.server.stop(PATIENCE_S)
-    seen: Record = {"first": first, "stopped": stopped.is_set(), "active": call.is_active()}
-    gate.set()
-    return {**seen, "rest": taken(call), "then": happened(stopped)}
-
-
-@case
-def shutdown_now_kills_the_stream(ends: Ends) -> Record:
-    gate, told = ends.gate(), threading.Event()
-
-    def behaviour(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        context.add_callback(told.set)
-        yield from requests
-
-    served = ends.serve({"Method": method_handler("stream_stream", behaviour)})
-    call = ends.connect(served.target).stream_stream(path())(_said(b"one", until=gate))
-    first = next(call)
-    served.server.stop(None)
-    attempt(next, call)
-    return {"first": first, "code": call.code().name, "told": happened(told)}
 
 
 @case
@@ -78,12 +48,6 @@ def basic_stream(ends: Ends) -> Record:
     return {"initial": entries(call.initial_metadata()), "taken": taken(call), **status(call), "there": diary.after(4)}
 
 
-@case
-def zero_message_stream(ends: Ends) -> Record:
-    call = ends.stream_stream(lambda requests, context: requests)(_said())
-    return {"taken": taken(call), **status(call)}
-
-
 @each(headers=(False, True), code=("OK", "ABORTED"))
 def early_server_close(ends: Ends, headers: bool, code: str) -> Record:
     """The server ends while the client would still send."""
@@ -99,19 +63,6 @@ def early_server_close(ends: Ends, headers: bool, code: str) -> Record:
 
     call = ends.stream_stream(behaviour)(_said(b"one", until=gate))
     return {"taken": taken(call), **status(call), "cancel": call.cancel(), **state(call)}
-
-
-@case
-def client_cancel(ends: Ends) -> Record:
-    gate, told = ends.gate(), threading.Event()
-
-    def behaviour(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        context.add_callback(told.set)
-        yield from requests
-
-    call = ends.stream_stream(behaviour)(_said(b"one", until=gate))
-    first = next(call)
-    return {"first": first, "cancel": call.cancel(), **status(call), **state(call), "told": happened(told)}
 
 
 @case
@@ -172,42 +123,80 @@ def interactions_after_the_end_are_noops(ends: Ends) -> Record:
     }
 
 
-@case
-def interactions_after_a_cancel_are_noops(ends: Ends) -> Record:
-    gate = ends.gate()
-    call = ends.stream_stream(lambda requests, context: requests)(_said(b"one", until=gate))
-    first = next(call)
-    return {
-        "first": first,
-        "cancel": call.cancel(),
-        "again": call.cancel(),
-        "next": attempt(next, call),
-        "code": call.code().name,
-        "initial": entries(call.initial_metadata()),
-        "trailing": entries(call.trailing_metadata()),
-    }
+LARGE = 1024 * 1024
+STREAMS = ways_of("unary_stream")
+
+
+@each(BOTH, way=STREAMS)
+async def pushes_back_the_server(ends: Driver, way: Way) -> Record:
+    """A reader that does not read holds the sender back: a large message waits for the reader of the one before."""
+    sent: list[int] = []
+
+    def blocks(request: bytes) -> Iterator[bytes]:
+        for number in range(64):
+            sent.append(number)
+            yield b"x" * LARGE
+
+    call = ends.start(way, await ends.method(way.arity, ends.flow(way.arity, blocks)))
+    first = await ends.first(way, call)
+    await ends.aside(time.sleep, 0.2)
+    held_back = len(sent) < 64
+    seen = await ends.result(way, call)
+    sizes = [len(item) for item in (*first["items"], *seen["items"])]
+    return {"sizes": sizes, "held back": held_back, "ended": seen["ended"], "sent": len(sent)}
 
 
 @case
-def half_close_is_seen_by_the_server(ends: Ends) -> Record:
-    def behaviour(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        yield str(len(list(requests))).encode()
-        yield b"and still talking"
+def pushes_back_the_client(ends: Ends) -> Record:
+    gate, sent = ends.gate(), Diary()
 
-    return taken(ends.stream_stream(behaviour)(_said(b"one", b"two")))
+    def requests() -> Iterator[bytes]:
+        for number in range(64):
+            sent.note(number)
+            yield b"x" * LARGE
 
+    def behaviour(requests: Iterator[bytes], context: Any) -> bytes:
+        gate.wait(PATIENCE_S)
+        return str(sum(len(request) for request in requests)).encode()
 
-@case
-def a_stream_is_new_while_another_is_open(ends: Ends) -> Record:
-    gate = ends.gate()
-    method = ends.stream_stream(lambda requests, context: requests)
-    first = method(_said(b"one", until=gate))
-    seen = {"first": next(first), "second": taken(method(_said(b"two")))}
+    future = ends.stream_unary(behaviour).future(requests())
+    sent.after(1)
+    threading.Event().wait(0.2)
+    held_back = len(sent.after(0)) < 64
     gate.set()
-    return {**seen, "rest": taken(first)}
+    return {"held back": held_back, "result": attempt(future.result, PATIENCE_S), "sent": len(sent.after(64))}
 
 
 @case
-def the_three_hundredth_call_is_as_the_first(ends: Ends) -> Record:
-    method = ends.unary_unary(lambda request, context: request)
-    return {"answers": {method(b"request") for _ in range(300)} == {b"request"}}
+def does_not_deadlock_large_messages(ends: Ends) -> Record:
+    """Both sides send what fits no window, at the same time, and each reads only between its own."""
+    message = b"x" * (3 * LARGE)
+
+    def behaviour(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        for request in requests:
+            yield message
+            yield str(len(request)).encode()
+
+    call = ends.stream_stream(behaviour)(iter((message, message, message)), timeout=3 * PATIENCE_S)
+    return {"sizes": [len(item) if len(item) > 100 else item for item in call]}
+
+
+@case
+def a_large_and_a_small_message_keep_their_order(ends: Ends) -> Record:
+    sizes = [LARGE, 1, 0, 3 * LARGE, 10]
+    call = ends.unary_stream(lambda request, context: (b"x" * size for size in sizes))(b"request")
+    return {"sizes": [len(item) for item in call]}
+
+
+@case
+def an_abandoned_call_frees_the_way(ends: Ends) -> Record:
+    """Streams that were cancelled with much unread leave room for what follows."""
+    method = ends.unary_stream(lambda request, context: iter(lambda: b"x" * 10_000, None), workers=4)
+    for _ in range(30):
+        call = method(b"request")
+        next(call)
+        call.cancel()
+    last = method(b"request")
+    seen = {"last": len(next(last))}
+    last.cancel()
+    return seen
