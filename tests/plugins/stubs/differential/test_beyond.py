@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +31,9 @@ def ends() -> Iterator[Ends]:
         yield opened
 
 
-def in_loop(scenario: Callable[[AioEnds], Awaitable[None]]) -> None:
-    """Run a scenario with both ends of asyncio."""
-
-    async def run() -> None:
-        async with AioEnds(OURS) as opened:
-            await scenario(opened)
-
-    asyncio.run(run())
+@pytest.fixture
+def aio() -> AioEnds:
+    return AioEnds(OURS)
 
 
 def metadata_of(request: bytes, context: Any) -> bytes:
@@ -96,16 +90,13 @@ def test_a_response_is_never_refused_for_its_compression(ends: Ends) -> None:
     assert "value" in attempt(method, b"", timeout=PATIENCE_S)
 
 
-def test_a_disabled_compression_of_an_asyncio_request_stream_is_refused() -> None:
+async def test_a_disabled_compression_of_an_asyncio_request_stream_is_refused(aio: AioEnds) -> None:
     async def answer(requests: AsyncIterator[bytes], context: Any) -> bytes:
         return b"".join([request async for request in requests])
 
-    async def scenario(ends: AioEnds) -> None:
-        method = await ends.stream_unary(answer, options=[(ENABLED, 1)])
-        call = method(iter([b"one", b"two"]), compression=GZIP, timeout=PATIENCE_S)
-        assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
-
-    in_loop(scenario)
+    method = await aio.stream_unary(answer, options=[(ENABLED, 1)])
+    call = method(iter([b"one", b"two"]), compression=GZIP, timeout=PATIENCE_S)
+    assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_a_servicer_that_sets_what_is_no_compression_gets_an_answer(ends: Ends) -> None:
@@ -176,16 +167,13 @@ def test_a_method_that_exits_ends_its_call_alone(ends: Ends, arity: str) -> None
     assert (code_of(seen), seen["raised"]["details"]) == ("UNKNOWN", "Exception calling application: enough")
 
 
-def test_an_abort_with_ok_of_asyncio_is_unknown() -> None:
+async def test_an_abort_with_ok_of_asyncio_is_unknown(aio: AioEnds) -> None:
     async def behaviour(request: bytes, context: Any) -> bytes:
         await context.abort(grpc.StatusCode.OK, "fine")
         return request
 
-    async def scenario(ends: AioEnds) -> None:
-        call = (await ends.unary_unary(behaviour))(b"", timeout=PATIENCE_S)
-        assert await call.code() is grpc.StatusCode.UNKNOWN
-
-    in_loop(scenario)
+    call = (await aio.unary_unary(behaviour))(b"", timeout=PATIENCE_S)
+    assert await call.code() is grpc.StatusCode.UNKNOWN
 
 
 def test_the_next_call_finds_a_server_that_is_back(ends: Ends) -> None:

@@ -21,16 +21,14 @@ from lucky_transport import errors
 from lucky_transport.errors import StatusError
 from lucky_transport_stubs.words import options
 from lucky_transport_stubs.words.metadata import (
-    USER_AGENT,
     InvalidMetadata,
     check_size,
     checked,
-    invocation_metadata,
     metadata_of,
     outgoing,
     within_limit,
 )
-from lucky_transport_stubs.words.options import LOGGED, max_receive_bytes, max_send_bytes, user_agent
+from lucky_transport_stubs.words.options import LOGGED, max_receive_bytes
 from lucky_transport_stubs.words.status import CallStatus, code_of, status_of
 
 from ..differential.both import Driver
@@ -76,15 +74,6 @@ def test_what_came_is_measured_likewise_and_left_out_when_it_is_too_much() -> No
     assert (within_limit(small), within_limit(large)) == (small, ())
 
 
-def test_a_user_agent_comes_first_and_is_the_channels_business() -> None:
-    reserved = [("user-agent", "mine"), ("te", "x"), ("content-type", "x"), ("grpc-timeout", "1S")]
-    assert outgoing([*reserved, ("k", "v")]) == (("k", "v"),)
-    assert outgoing(None, "special") == (("user-agent", "special"),)
-    assert invocation_metadata(outgoing(None, "special")) == (("user-agent", "special"),)
-    assert invocation_metadata((("k", "v"),)) == (("user-agent", USER_AGENT), ("k", "v"))
-    assert invocation_metadata(())[0].key == "user-agent"
-
-
 def test_a_number_that_grpc_does_not_know_is_unknown() -> None:
     assert code_of(99) is None
     status = status_of(errors.StatusError(99, "why"))
@@ -98,20 +87,6 @@ def test_every_error_has_a_code_and_keeps_its_text(error: type[errors.TransportE
     status = status_of(error("the reason"))
     assert status.code.name == error.grpc_status.name
     assert "the reason" in status.details or status.details == "Deadline Exceeded"
-
-
-def test_options_have_grpcs_names_and_defaults() -> None:
-    assert (max_receive_bytes(None), max_send_bytes(()), user_agent([])) == (4 << 20, None, "")
-    options = [("grpc.max_receive_message_length", 5), ("grpc.max_send_message_length", 0), ("other", object())]
-    assert (max_receive_bytes(options), max_send_bytes(options)) == (5, 0)
-    assert max_receive_bytes([*options, ("grpc.max_receive_message_length", 7)]) == 5, "the first of two counts"
-    assert max_send_bytes([("grpc.max_send_message_length", -1)]) is None
-    agents = [("grpc.primary_user_agent", "first"), ("grpc.secondary_user_agent", "last")]
-    assert user_agent(agents) == f"first {USER_AGENT} last"
-    assert user_agent(agents[1:]) == f"{USER_AGENT} last"
-    assert user_agent(agents[1:], "grpc.aio") == "grpc.aio last"
-    assert max_receive_bytes([("grpc.max_receive_message_length", -1)]) > 1 << 30
-    assert max_receive_bytes([("grpc.max_receive_message_length", "text")]) == 4 << 20
 
 
 @pytest.mark.parametrize(("options", "expected"), [([(5, 5)], TypeError), ([("a",)], ValueError), (5, TypeError)])

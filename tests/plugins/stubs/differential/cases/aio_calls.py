@@ -205,21 +205,14 @@ async def waiting_for_no_server(ends: AioEnds, way: Way) -> Record:
 
 
 @case
-async def reading_after_the_end(ends: AioEnds) -> Record:
+async def reading_and_iterating_after_the_end(ends: AioEnds) -> Record:
     async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
         yield request
 
-    call = (await ends.unary_stream(behaviour))(b"request")
-    return {"first": await read(call), "again": await read(call), "and again": await attempt(call.read())}
-
-
-@case
-async def iterating_after_the_end(ends: AioEnds) -> Record:
-    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        yield request
-
-    call = (await ends.unary_stream(behaviour))(b"request")
-    return {"first": await taken(call), "again": await taken(call), "same": aiter(call) is aiter(call)}
+    method = await ends.unary_stream(behaviour)
+    one, other = method(b"request"), method(b"request")
+    seen: Record = {"first": await read(one), "again": await read(one), "and again": await attempt(one.read())}
+    return {**seen, "other": await taken(other), "then": await taken(other), "same": aiter(other) is aiter(other)}
 
 
 @each(first=("iterate", "read"))

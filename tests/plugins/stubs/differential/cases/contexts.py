@@ -164,17 +164,6 @@ async def tells_callbacks_once_and_in_order(ends: Driver, failing: bool) -> Reco
 
 
 @case
-def tells_callbacks_when_the_handler_fails(ends: Ends) -> Record:
-    diary = Diary()
-
-    def behaviour(request: bytes, context: Any) -> None:
-        context.add_callback(lambda: diary.note("told"))
-        raise RuntimeError("boom")
-
-    return {"response": attempt(ends.unary_unary(behaviour), b"request"), "diary": diary.after(1)}
-
-
-@case
 def refuses_callbacks_after_the_end(ends: Ends) -> Record:
     kept: list[Any] = []
     over = threading.Event()
@@ -195,14 +184,6 @@ def refuses_callbacks_after_the_end(ends: Ends) -> Record:
         "trailing": attempt(context.set_trailing_metadata, (("key", "value"),)),
         "initial": attempt(context.send_initial_metadata, (("key", "value"),)),
     }
-
-
-@case
-def runs_in_the_pool_that_was_given(ends: Ends) -> Record:
-    def behaviour(request: bytes, context: Any) -> bytes:
-        return threading.current_thread().name.split("-")[0].encode()
-
-    return attempt(ends.unary_unary(behaviour), b"request")
 
 
 @each(BOTH)

@@ -36,16 +36,17 @@ class _Held:
         self._gate.set()
 
 
-@each(way=FREE_WAYS)
-def a_call_that_runs(ends: Ends, way: Way) -> Record:
-    held = _Held(ends, way)
+@each(way=FREE_WAYS, timeout=(PATIENCE_S, None))
+def a_call_that_runs(ends: Ends, way: Way, timeout: float | None) -> Record:
+    held = _Held(ends, way, timeout=timeout)
     call = held.call
+    left = call.time_remaining()
     seen: Record = {
         "begun": held.begun,
         "classes": classes(call),
         **state(call),
         "active": call.is_active(),
-        "time_remaining": call.time_remaining(),
+        "time_remaining": left if left is None else 0 < left <= PATIENCE_S,
         **{
             f"{ask} {timeout}": attempt(getattr(call, ask), timeout=timeout)
             for ask in ("result", "exception", "traceback")
@@ -54,47 +55,6 @@ def a_call_that_runs(ends: Ends, way: Way) -> Record:
     }
     held.let_go()
     return seen
-
-
-@each(way=FREE_WAYS)
-def time_remaining_counts_down(ends: Ends, way: Way) -> Record:
-    held = _Held(ends, way, timeout=PATIENCE_S)
-    remaining = held.call.time_remaining()
-    held.let_go()
-    return {"type": type(remaining).__name__, "plausible": 0 < remaining <= PATIENCE_S}
-
-
-@each(way=[way for way in FREE_WAYS if way.style == "future"])
-def a_result_is_waited_for(ends: Ends, way: Way) -> Record:
-    held = _Held(ends, way)
-    threading.Timer(0.05, held.let_go).start()
-    call = held.call
-    return {
-        "result": attempt(call.result, timeout=PATIENCE_S),
-        "again": attempt(call.result),
-        "exception": attempt(call.exception),
-        "traceback": attempt(call.traceback),
-        "code": call.code().name,
-        **state(call),
-    }
-
-
-@each(way=FREE_WAYS)
-def a_call_is_cancelled_twice(ends: Ends, way: Way) -> Record:
-    call = _Held(ends, way).call
-    return {
-        "first": call.cancel(),
-        "second": call.cancel(),
-        **state(call),
-        "active": call.is_active(),
-        "result": attempt(call.result),
-        "exception": attempt(call.exception),
-        "traceback": attempt(call.traceback),
-        "code": call.code().name,
-        "details": call.details(),
-        "initial": list(call.initial_metadata()),
-        "trailing": list(call.trailing_metadata()),
-    }
 
 
 @each(way=FREE_WAYS, ending=("success", "failure", "cancellation", "deadline"))
@@ -220,15 +180,6 @@ def a_call_of_with_call_answers_everything(ends: Ends) -> Record:
         "exception": attempt(call.exception),
         "traceback": attempt(call.traceback),
     }
-
-
-@each(way=FREE_WAYS)
-def code_waits_for_the_end(ends: Ends, way: Way) -> Record:
-    held = _Held(ends, way)
-    threading.Timer(0.05, held.let_go).start()
-    if way.style == "iterator":
-        attempt(list, held.call)
-    return {"code": held.call.code().name, "details": held.call.details(), **state(held.call)}
 
 
 @case

@@ -6,8 +6,6 @@ import asyncio
 import threading
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
-
 from ..aio_ends import attempt as aio_attempt
 from ..both import ASYNCIO, BOTH, FREE_WAYS, SAFE_FREE_WAYS, THREADS, AioEnds, Driver, OverThreads, Read, echo
 from ..ends import SERVICE, Ends, generic_handler, method_handler, path
@@ -161,21 +159,11 @@ async def an_asyncio_server_starts_again(ends: AioEnds) -> Record:
     return await aio_attempt((await ends.serve(_echo(ends))).server.start())
 
 
-@each(BOTH)
-async def a_port_is_positive(ends: Driver) -> Record:
-    return {"positive": ends.server().add_insecure_port(ends.address()) > 0}
-
-
 @case
 def an_address_is_taken(ends: Ends) -> Record:
     served = ends.serve({})
     seen = attempt(ends.server().add_insecure_port, served.target)
     return {"classes": seen.get("raised", {}).get("classes")}
-
-
-@each((ASYNCIO,))
-async def a_server_is_of_its_class(ends: AioEnds) -> Record:
-    return {"server": isinstance(ends.server(), grpc.aio.Server)}
 
 
 @each(BOTH)
