@@ -206,6 +206,20 @@ def received(arity: str, request: Any) -> bytes:
     return b"+".join(request) if arity.startswith("stream") else request
 
 
+def one_response(arity: str, unary: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a handler whose response, or only item, is that of `unary(request or requests, context)`."""
+
+    def stream(request: Any, context: Any) -> Iterator[Any]:
+        yield unary(request, context)
+
+    return stream if arity.endswith("stream") else unary
+
+
+def begun(arity: str, method: Any, **options: Any) -> Any:
+    """Begin a call of threads whose caller is not blocked; return it."""
+    return (method if arity.endswith("stream") else method.future)(argument(arity), **options)
+
+
 def answering(arity: str, answer: Callable[[bytes, Any], bytes | None]) -> Callable[[Any, Any], Any]:
     """Return a handler that reads its requests and responds as `answer(requests, context)`; a stream says more before.
 

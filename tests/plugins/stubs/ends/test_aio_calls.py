@@ -70,21 +70,6 @@ async def test_an_interceptor_of_several_kinds_counts_as_the_first(aio: OurAioEn
     assert [item async for item in client.unary_stream("Keys")(b"")] == [b""]
 
 
-async def test_a_request_longer_than_the_ring_does_not_hold_up_the_loop(aio: OurAioEnds) -> None:
-    """The server reads nothing meanwhile: it is the loop that must be free to let it."""
-
-    async def length(request: bytes, context: Any) -> bytes:
-        return b"%d" % len(request)
-
-    async def lengths(requests: AsyncIterator[bytes], context: Any) -> bytes:
-        return b"%d" % sum([len(request) async for request in requests])
-
-    options = (("grpc.max_receive_message_length", -1),)
-    client = await aio.pair({"unary_unary Length": length, "stream_unary Lengths": lengths}, options=options)
-    assert await client.unary_unary("Length")(bytes(20_000_000)) == b"20000000"
-    assert await client.stream_unary("Lengths")([bytes(5_000_000)] * 4) == b"20000000"
-
-
 async def test_a_call_cancelled_before_it_began_never_reaches_the_server(aio: OurAioEnds) -> None:
     held = Held()
     client = await aio.pair({**held.methods, **ECHO})

@@ -5,8 +5,6 @@ unchanged, keeps the whole contract of a transport when its channel goes through
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -183,16 +181,13 @@ sys.stdin.read()
 """
 
 
-def test_a_killed_driver_frees_the_engine(engine: str, stub: Any) -> None:
+def test_a_killed_driver_frees_the_engine(engine: str, stub: Any, run: Any) -> None:
     other = stub(engine)
     step = (AGENT + "Step", {"agent_name": "agent_0", "actions": [0, 0]})
-    with subprocess.Popen(
-        [sys.executable, "-c", DRIVER, engine], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"driving\n"
-        assert outcome(other, *step)[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
-        process.kill()
+    program = run(DRIVER, engine)
+    assert program.stdout.readline() == "driving\n"
+    assert outcome(other, *step)[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+    program.kill()
     until(lambda: isinstance(outcome(other, *step), bytes))
 
 

@@ -42,32 +42,36 @@ class _Half:
     unary_unary = staticmethod(lambda request, context: request)
 
 
-@pytest.mark.parametrize("found", [object(), "no handler", _Half()], ids=["object", "text", "half"])
-def test_an_interceptor_that_returns_no_handler_fails_that_call_alone(ends: OurEnds, found: Any) -> None:
+NO_HANDLER = ("INTERNAL", "Found no grpc.RpcMethodHandler")
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (object(), NO_HANDLER),
+        ("no handler", NO_HANDLER),
+        (_Half(), NO_HANDLER),
+        (SystemExit(1), ("UNKNOWN", "Error in service handler!")),
+    ],
+    ids=["object", "text", "half", "exit"],
+)
+def test_an_interceptor_that_returns_no_handler_fails_that_call_alone(ends: OurEnds, found: Any, told: Any) -> None:
     class Misleading(grpc.ServerInterceptor):
         def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-            return found if "Misled" in handler_call_details.method else continuation(handler_call_details)
+            if "Misled" not in handler_call_details.method:
+                return continuation(handler_call_details)
+            if isinstance(found, SystemExit):
+                raise found
+            return found
 
     # as with gRPC's, a call may count for a moment after its answer has come
-    served = ends.serve({"unary_unary Method": says(b"well")}, interceptors=[Misleading()], maximum_concurrent_rpcs=4)
-    client = ends.dial(served)
+    methods = {"unary_unary Method": says(b"well")}
+    client = ends.pair(methods, interceptors=[Misleading()], maximum_concurrent_rpcs=4)
     for _ in range(3):
         code, details = refused(client.unary_unary("Misled"))
-        assert (code, "Found no grpc.RpcMethodHandler" in details) == ("INTERNAL", True)
+        assert (code, told[1] in details) == (told[0], True)
         assert refused(client.unary_stream("Misled")) == (code, details)
         assert ask(client) == b"well"
-
-
-def test_an_interceptor_that_exits_fails_that_call_alone(ends: OurEnds) -> None:
-    class Exiting(grpc.ServerInterceptor):
-        def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-            if "Exit" in handler_call_details.method:
-                raise SystemExit(1)
-            return continuation(handler_call_details)
-
-    client = ends.pair({"unary_unary Method": says(b"well")}, interceptors=[Exiting()])
-    assert refused(client.unary_unary("Exit")) == ("UNKNOWN", "Error in service handler!")
-    assert ask(client) == b"well"
 
 
 def test_a_pool_that_takes_no_task_fails_that_call_and_keeps_no_slot(ends: OurEnds) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("grpc", reason="there is nothing to compare with")
 
-from tests.plugins.stubs.differential.comparing import judged, load_cases, skip_without_generated_stubs
+from tests.plugins.stubs.differential.comparing import judge, load_cases
 from tests.plugins.stubs.differential.registry import Case, exhaustive
 from tests.support.fixtures.plugins_stubs_differential import grpcs_core_is_never_shut_down, nothing_is_left, quiet
 
@@ -20,7 +20,4 @@ OF_THREADS = [case for case in exhaustive(load_cases()) if not case.name.startsw
 )
 @pytest.mark.parametrize("case", OF_THREADS, ids=lambda case: case.name)
 def test_ours_does_what_grpc_does(case: Case) -> None:
-    skip_without_generated_stubs(case)
-    undeclared, stale = judged(case)
-    assert undeclared == {}, "(gRPC, ours)"
-    assert stale == [], "declared as different, but the same"
+    judge(case)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
@@ -12,7 +12,7 @@ from tests.support.appearance import appearance
 from ..aio_ends import AioEnds
 from ..both import ASYNCIO
 from ..ends import ARITIES, Ends, generic_handler, method_handler, path
-from ..records import PATIENCE_S, Diary, Record, attempt, entries
+from ..records import PATIENCE_S, Diary, Record, attempt, begun, entries, one_response
 from ..registry import case, each
 
 
@@ -31,10 +31,10 @@ def of_a_channel_and_a_server(ends: Ends) -> Record:
 
 @case
 def of_a_channel_and_a_server_at_work(ends: Ends) -> Record:
-    gate, begun = ends.gate(), ends.gate()
+    gate, there = ends.gate(), ends.gate()
 
     def wait(request: bytes, context: Any) -> bytes:
-        begun.set()
+        there.set()
         gate.wait(PATIENCE_S)
         return request
 
@@ -48,7 +48,7 @@ def of_a_channel_and_a_server_at_work(ends: Ends) -> Record:
     state = channel._connectivity_state
     seen = [state.connectivity, state.channel.target() == channel._channel.target()]
     call = channel.unary_unary(path()).future(b"request", timeout=PATIENCE_S)
-    begun.wait(PATIENCE_S)
+    there.wait(PATIENCE_S)
     over = server.stop(PATIENCE_S)
     stages.append(server._state.stage.name)
     gate.set()
@@ -80,12 +80,7 @@ def of_a_call(ends: Ends, arity: str) -> Record:
         gate.wait(PATIENCE_S)
         return b"response"
 
-    def many(request: Any, context: Any) -> Iterator[bytes]:
-        yield one(request, context)
-
-    method = ends.method(arity, many if arity.endswith("stream") else one)
-    start = method if arity.endswith("stream") else method.future
-    call = start(iter((b"request",)) if arity.startswith("stream") else b"request", timeout=PATIENCE_S)
+    call = begun(arity, ends.method(arity, one_response(arity, one)), timeout=PATIENCE_S)
     before = {"call": appearance(call, "call"), "code": call._state.code, "due": bool(call._state.due)}
     gate.set()
     list(call) if arity.endswith("stream") else call.result()
@@ -146,19 +141,14 @@ def of_a_context(ends: Ends, arity: str) -> Record:
         diary.note((state.code, state.details, state.trailing_metadata))
         return b"response"
 
-    def many(request: Any, context: Any) -> Iterator[bytes]:
-        yield one(request, context)
-
-    method = ends.method(arity, many if arity.endswith("stream") else one)
-    start = method if arity.endswith("stream") else method.future
-    call = start(iter((b"request",)) if arity.startswith("stream") else b"request", metadata=(("key", "sent"),))
+    call = begun(arity, ends.method(arity, one_response(arity, one)), metadata=(("key", "sent"),))
     end = attempt(lambda: list(call) if arity.endswith("stream") else call.result())
     return {"end": end, "context": diary.after(6)}
 
 
 @case
 def of_a_context_that_aborted_or_whose_caller_left(ends: Ends) -> Record:
-    diary, begun, over = Diary(), ends.gate(), ends.gate()
+    diary, there, over = Diary(), ends.gate(), ends.gate()
 
     def abort(request: bytes, context: Any) -> None:
         try:
@@ -168,7 +158,7 @@ def of_a_context_that_aborted_or_whose_caller_left(ends: Ends) -> Record:
 
     def wait(request: bytes, context: Any) -> bytes:
         context.add_callback(over.set)
-        begun.set()
+        there.set()
         over.wait(PATIENCE_S)
         diary.note(("left", context._state.client, context._state.aborted))
         return b""
@@ -182,7 +172,7 @@ def of_a_context_that_aborted_or_whose_caller_left(ends: Ends) -> Record:
     channel = ends.connect(served.target)
     attempt(channel.unary_unary(path("Abort")), b"request")
     call = channel.unary_unary(path("Wait")).future(b"request")
-    begun.wait(PATIENCE_S)
+    there.wait(PATIENCE_S)
     call.cancel()
     diary.after(2)
     return {"diary": diary.after(2), "set": attempt(channel.unary_unary(path("Set")), b"request")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
@@ -145,25 +144,6 @@ async def some_are_cancelled_and_the_others_go_on(ends: Driver, way: Way) -> Rec
     seen: Record = {"cancelling": [call.cancel() for call in calls[::2]]}
     gate.set()
     return {**seen, "outcomes": [await ends.result(way, call) for call in calls]}
-
-
-@case
-def calls_are_cancelled_from_another_thread(ends: Ends) -> Record:
-    gate, begun = ends.gate(), Diary()
-
-    def behaviour(request: bytes, context: Any) -> bytes:
-        begun.note(request)
-        gate.wait(PATIENCE_S)
-        return request
-
-    method = ends.unary_unary(behaviour)
-    futures = [method.future(b"request") for _ in range(AT_ONCE)]
-    begun.after(AT_ONCE)
-    canceller = threading.Thread(target=lambda: [future.cancel() for future in futures])
-    canceller.start()
-    results = [attempt(future.result, PATIENCE_S) for future in futures]
-    canceller.join(PATIENCE_S)
-    return {"results": results}
 
 
 @each(BOTH)

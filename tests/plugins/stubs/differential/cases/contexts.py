@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
@@ -20,12 +19,13 @@ from ..records import (
     Diary,
     Record,
     Way,
-    answering,
     argument,
     attempt,
+    begun,
     classes,
     happened,
     invoke,
+    one_response,
     taken,
 )
 from ..registry import case, each
@@ -80,22 +80,18 @@ def is_active_until_the_end(ends: Ends, arity: str) -> Record:
         diary.note(("running", context.is_active(), added))
         return b"response"
 
-    def stream(request: Any, context: Any) -> Iterator[bytes]:
-        yield unary(request, context)
-
     style = "iterator" if arity.endswith("stream") else "blocking"
-    method = ends.method(arity, stream if style == "iterator" else unary)
-    seen = invoke(style, method, argument(arity))
+    seen = invoke(style, ends.method(arity, one_response(arity, unary)), argument(arity))
     return {"call": seen, "diary": diary.after(2)}
 
 
 @each(way=FREE_WAYS)
 def is_inactive_after_a_cancel(ends: Ends, way: Way) -> Record:
-    diary, begun, told = Diary(), threading.Event(), threading.Event()
+    diary, there, told = Diary(), threading.Event(), threading.Event()
 
-    def wait(request: bytes, context: Any) -> bytes:
+    def wait(request: Any, context: Any) -> bytes:
         context.add_callback(told.set)
-        begun.set()
+        there.set()
         diary.note(happened(told))
         diary.note(context.is_active())
         diary.note(context.add_callback(lambda: None))
@@ -103,20 +99,11 @@ def is_inactive_after_a_cancel(ends: Ends, way: Way) -> Record:
         diary.note(context.time_remaining() > 0)
         diary.note(attempt(context.set_trailing_metadata, (("key", "value"),)))
         diary.note(attempt(context.cancel))
-        return request
+        return b"too late"
 
-    method = ends.method(way.arity, answering(way.arity, wait) if way.style == "future" else _waiting(wait))
-    call = (method if way.style == "iterator" else method.future)(argument(way.arity))
-    seen = {"begun": happened(begun), "cancel": call.cancel()}
+    call = begun(way.arity, ends.method(way.arity, one_response(way.arity, wait)))
+    seen = {"begun": happened(there), "cancel": call.cancel()}
     return {**seen, "handler": diary.after(7)}
-
-
-def _waiting(wait: Any) -> Any:
-    def stream(request: Any, context: Any) -> Iterator[bytes]:
-        wait(b"", context)
-        yield b"too late"
-
-    return stream
 
 
 @each(way=FREE_WAYS)
@@ -124,22 +111,21 @@ def is_inactive_after_the_deadline(ends: Ends, way: Way) -> Record:
     seen: Any = None
     diary = Diary()
     for timeout in EXPIRIES_S:
-        begun = threading.Event()
+        there = threading.Event()
 
-        def wait(request: bytes, context: Any, begun: Any = begun) -> bytes:
-            begun.set()
+        def wait(request: Any, context: Any, there: Any = there) -> bytes:
+            there.set()
             told = threading.Event()
             if not context.add_callback(told.set):
                 told.set()  # on a busy machine the deadline may come before the handler
             diary.note(happened(told))
             diary.note(context.is_active())
             diary.note(context.time_remaining() < 1)
-            return request
+            return b"too late"
 
-        method = ends.method(way.arity, _waiting(wait) if way.style == "iterator" else answering(way.arity, wait))
-        call = (method if way.style == "iterator" else method.future)(argument(way.arity), timeout=timeout)
+        call = begun(way.arity, ends.method(way.arity, one_response(way.arity, wait)), timeout=timeout)
         seen = taken(call) if way.style == "iterator" else attempt(call.result)
-        if begun.is_set():
+        if there.is_set():
             break
     return {"seen": seen, "handler": diary.after(3)}
 

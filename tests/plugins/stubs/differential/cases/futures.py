@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
 from ..ends import Ends
-from ..records import FREE_WAYS, PATIENCE_S, Diary, Record, Way, argument, attempt, classes, happened, state
+from ..records import FREE_WAYS, PATIENCE_S, Diary, Record, Way, attempt, begun, classes, happened, one_response, state
 from ..registry import case, each
 
 
@@ -17,19 +16,15 @@ class _Held:
     """A call whose handler waits until it is let go."""
 
     def __init__(self, ends: Ends, way: Way, **options: Any) -> None:
-        self._gate, begun = ends.gate(), threading.Event()
+        self._gate, there = ends.gate(), threading.Event()
 
         def unary(request: Any, context: Any) -> bytes:
-            begun.set()
+            there.set()
             self._gate.wait(PATIENCE_S)
             return b"response"
 
-        def stream(request: Any, context: Any) -> Iterator[bytes]:
-            yield unary(request, context)
-
-        method = ends.method(way.arity, stream if way.style == "iterator" else unary)
-        self.call = (method if way.style == "iterator" else method.future)(argument(way.arity), **options)
-        self.begun = happened(begun)
+        self.call = begun(way.arity, ends.method(way.arity, one_response(way.arity, unary)), **options)
+        self.begun = happened(there)
 
     def let_go(self) -> None:
         """Let the handler answer."""
@@ -67,12 +62,8 @@ def callbacks_come_once_and_in_order(ends: Ends, way: Way, ending: str) -> Recor
             context.abort(grpc.StatusCode.ABORTED, "so it goes")
         return b"response"
 
-    def stream(request: Any, context: Any) -> Iterator[bytes]:
-        yield unary(request, context)
-
-    method = ends.method(way.arity, stream if way.style == "iterator" else unary)
-    start = method if way.style == "iterator" else method.future
-    call = start(argument(way.arity), timeout=0.3 if ending == "deadline" else PATIENCE_S)
+    method = ends.method(way.arity, one_response(way.arity, unary))
+    call = begun(way.arity, method, timeout=0.3 if ending == "deadline" else PATIENCE_S)
     call.add_done_callback(lambda told: diary.note(("done", told is call)))
     added = call.add_callback(lambda: diary.note("callback"))
     call.add_done_callback(lambda told: diary.note(("done again", told.done(), told.code().name)))

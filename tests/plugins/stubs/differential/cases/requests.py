@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
@@ -223,17 +223,8 @@ async def credentials_need_a_secure_channel(ends: Driver) -> Record:
     return await ends.attempt(method, b"request", credentials=given, timeout=PATIENCE_S)
 
 
-def _deserializing(ends: Ends, deserialize: Callable[[bytes], Any]) -> Record:
+@each(value=("response", None))
+def a_deserializer_gives(ends: Ends, value: str | None) -> Record:
     handler = method_handler("unary_unary", lambda request, context: request)
     channel = ends.connect(ends.serve({"Method": handler}).target)
-    return attempt(channel.unary_unary(path(), response_deserializer=deserialize), b"request")
-
-
-@case
-def a_deserializer_gives_the_value(ends: Ends) -> Record:
-    return _deserializing(ends, lambda response: [response])
-
-
-@case
-def a_deserializer_gives_none(ends: Ends) -> Record:
-    return _deserializing(ends, lambda response: None)
+    return attempt(channel.unary_unary(path(), response_deserializer=lambda _: value), b"request")

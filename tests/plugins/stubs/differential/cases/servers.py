@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import Any
 
@@ -130,23 +129,14 @@ async def waiting_for_termination_has_a_timeout(ends: Driver) -> Record:
     return {"terminated": await ends.terminated((await ends.serve(_echo(ends))).server, 0.05)}
 
 
-@case
-def waiting_for_termination_ends_with_the_server(ends: Ends) -> Record:
-    server, diary = ends.serve({}).server, Diary()
-    waiting = threading.Thread(target=lambda: diary.note(attempt(server.wait_for_termination)))
-    waiting.start()
-    server.stop(None)
-    waiting.join(PATIENCE_S)
-    return {"alive": waiting.is_alive(), "diary": diary.after(1)}
-
-
-@each((ASYNCIO,))
-async def waiting_for_an_asyncio_termination_ends_with_the_server(ends: AioEnds) -> Record:
+@each(BOTH)
+async def waiting_for_termination_ends_with_the_server(ends: Driver) -> Record:
     server = (await ends.serve(_echo(ends))).server
-    waiting = asyncio.ensure_future(ends.terminated(server))
-    await ends.settle()
-    await ends.stop(server)
-    return {"terminated": await waiting}
+
+    async def wait_or_stop(number: int) -> Record | None:
+        return await (ends.stop(server) if number else ends.terminated(server))
+
+    return {"terminated": (await ends.gather(wait_or_stop, 2))[0]}
 
 
 @case

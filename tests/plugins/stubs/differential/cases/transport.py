@@ -182,13 +182,6 @@ def does_not_deadlock_large_messages(ends: Ends) -> Record:
 
 
 @case
-def a_large_and_a_small_message_keep_their_order(ends: Ends) -> Record:
-    sizes = [LARGE, 1, 0, 3 * LARGE, 10]
-    call = ends.unary_stream(lambda request, context: (b"x" * size for size in sizes))(b"request")
-    return {"sizes": [len(item) for item in call]}
-
-
-@case
 def an_abandoned_call_frees_the_way(ends: Ends) -> Record:
     """Streams that were cancelled with much unread leave room for what follows."""
     method = ends.unary_stream(lambda request, context: iter(lambda: b"x" * 10_000, None), workers=4)
