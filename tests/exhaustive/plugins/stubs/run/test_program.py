@@ -1,4 +1,4 @@
-"""A program that uses real gRPC under the launcher: what it does stays the same, all of its processes are counted."""
+"""All processes of a program are switched and counted: by launcher, environment or `lucky_transport.auto`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from lucky_transport.process import unique_name
+from lucky_transport_stubs.run.activation import BOOTSTRAP
 from tests.support.waiting import until
 
-pytest.importorskip("grpc")
+grpc = pytest.importorskip("grpc")
+
+import lucky_transport_stubs  # noqa: E402 - needs grpc
 
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
 Python = Callable[..., list[str]]
+Run = Launch
 
 CALL = """
 import os, sys
@@ -44,50 +50,22 @@ if __name__ == "__main__":
 """
 
 
-def calls(folder: Path) -> dict[str, list[int]]:
-    """Method -> how often each process called it, from the report in `calls.json`."""
-    found: dict[str, list[int]] = {}
-    for process in json.loads((folder / "calls.json").read_text())["processes"]:
-        for one in process["calls"]:
-            found.setdefault(one["method"], []).append(one["count"])
-    return {method: sorted(counts) for method, counts in found.items()}
-
-
-def test_all_children_are_switched_however_they_were_started(launch: Launch, grpc_port: int, tmp_path: Path) -> None:
+def test_all_children_are_switched_however_they_were_started(launch: Launch, tmp_path: Path) -> None:
     (tmp_path / "calling.py").write_text(CALL)
     (tmp_path / "family.py").write_text(FAMILY)
-    done = launch(
-        "--transport", "grpc", "--report", "calls.json", command=[sys.executable, "family.py", str(grpc_port)]
-    )
+    endpoint = f"shm://{unique_name()}"
+    handlers = {"Echo": grpc.unary_unary_rpc_method_handler(lambda request, _: request)}
+    server = lucky_transport_stubs.server(ThreadPoolExecutor(4))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.T", handlers),))
+    server.add_insecure_port(endpoint)
+    server.start()
+    options = ("--transport", "shm", "--endpoint", endpoint, "--require", "--report", "calls.json")
+    done = launch(*options, command=[sys.executable, "family.py", "50051"])
+    server.stop(None).wait()
     assert done.returncode == 0, done.stderr
-    assert calls(tmp_path) == {"/t.T/Echo": [1, 2, 3, 10, 100, 1000]}
-    assert "1,116 over gRPC, by 6 processes" in done.stderr
-    assert done.stderr.count("stays on gRPC: the transport is grpc") == 6
-
-
-def test_names_taken_from_grpc_are_switched_and_so_is_aio_and_stubs_without_channels(
-    launch: Launch, python: Python, grpc_port: int, tmp_path: Path
-) -> None:
-    code = """
-import asyncio, sys, warnings
-warnings.simplefilter("ignore")
-from grpc import insecure_channel
-from grpc.aio import insecure_channel as aio_channel
-from grpc import experimental, intercept_channel, local_channel_credentials, secure_channel
-target = f"localhost:{sys.argv[1]}"
-assert insecure_channel(target).unary_unary("/t.T/Echo")(b"x") == b"x"
-assert experimental.unary_unary(b"x", target, "/t.T/Echo", insecure=True, _registered_method=True) == b"x"
-async def use():
-    async with aio_channel(target) as channel:
-        assert await channel.unary_unary("/t.T/Sum2")(b"") == b""
-try:
-    asyncio.run(use())
-except Exception as error:
-    print(error.code().name)
-"""
-    done = launch("--transport", "grpc", "--report", "calls.json", command=python(code, grpc_port))
-    assert done.stdout == "UNIMPLEMENTED\n", done.stderr
-    assert calls(tmp_path) == {"/t.T/Echo": [2], "/t.T/Sum2": [1]}
+    processes = json.loads((tmp_path / "calls.json").read_text())["processes"]
+    assert sorted(one["count"] for process in processes for one in process["calls"]) == [1, 2, 3, 10, 100, 1000]
+    assert "1,116 calls over shared memory, 0 over gRPC, by 6 processes" in done.stderr
 
 
 def test_a_child_that_outlives_the_program_goes_on_without_a_word(
@@ -117,25 +95,76 @@ process.stdout.readline()
     assert "Traceback" not in (tmp_path / "err").read_text()
 
 
-def test_by_the_environment_alone_the_program_reports_for_its_children(
-    environ: dict[str, str], tmp_path: Path, grpc_port: int
+@pytest.mark.parametrize("by", ["environment", "auto"])
+def test_without_a_launcher_the_program_reports_for_its_children(
+    environ: dict[str, str], tmp_path: Path, grpc_port: int, by: str
 ) -> None:
-    command = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", "--print-environment"]
-    printed = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout
+    printed = "export LUCKY_TRANSPORT=grpc\n"
+    if by == "environment":
+        command = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", "--print-environment"]
+        printed = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout
     (tmp_path / "calling.py").write_text(CALL)
-    (tmp_path / "family.py").write_text(FAMILY)
+    (tmp_path / "family.py").write_text(FAMILY if by == "environment" else f"import lucky_transport.auto\n{FAMILY}")
     script = f"{printed}{sys.executable} family.py {grpc_port}"
     done = subprocess.run(["sh", "-c", script], env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("1,116 over gRPC, by 6 processes") == 1
 
 
-def test_settings_that_cannot_be_read_end_the_program_with_78(
-    launch: Launch, python: Python, environ: dict[str, str], tmp_path: Path
+@pytest.fixture
+def run(environ: dict[str, str], tmp_path: Path, python: Python) -> Run:
+    """Run a program without a launcher."""
+
+    def run(
+        code: str, *arguments: object, flags: tuple[str, ...] = (), **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        executable, *rest = python(code, *arguments)
+        command = [executable, *flags, *rest]
+        return subprocess.run(
+            command, env=environ | variables, cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+
+    return run
+
+
+AUTO = "import lucky_transport.auto"
+OVER_GRPC = {"LUCKY_TRANSPORT": "grpc"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "first", "variables", "status", "words"),
+    [
+        ((), AUTO, OVER_GRPC, 0, "0 calls over shared memory, 1 over gRPC, by 1 process"),
+        (("-I",), f"import os; os.environ |= {OVER_GRPC}; {AUTO}", {}, 0, "1 over gRPC, by 1 process"),
+        (("-E",), f"import os; os.environ |= {OVER_GRPC}; {AUTO}", {}, 0, "1 over gRPC, by 1 process"),
+        ((), f"import grpc; {AUTO}", OVER_GRPC, 0, "grpc was imported before lucky_transport.auto"),
+        ((), AUTO, OVER_GRPC | {"LUCKY_RUN_QUIET": "1"}, 0, ""),
+        ((), AUTO, {}, 1, "ConfigError: nothing says where the engine is"),
+    ],
+)
+def test_a_program_that_imports_auto_first_is_switched_and_says_so(
+    run: Run, grpc_port: int, flags: tuple[str, ...], first: str, variables: dict[str, str], status: int, words: str
 ) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "lucky_transport.toml").write_text("nonsense = 1")
-    code = "import os; os.chdir('elsewhere'); import grpc; print('never')"
-    done = launch("--transport", "grpc", command=python(code))
-    assert (done.returncode, done.stdout) == (78, "")
-    assert "cannot be switched: ConfigError: " in done.stderr
+    done = run(f"{first}\n{CALL}call(sys.argv[1])", grpc_port, flags=flags, **variables)
+    assert done.returncode == status, done.stderr
+    assert words in done.stderr if words else done.stderr == ""
+
+
+def test_under_a_launcher_it_changes_nothing(run: Run, grpc_port: int) -> None:
+    code = f"import lucky_transport.auto, sys\n{CALL}call(sys.argv[1])"
+    launcher = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'lucky_transport', 'run', *sys.argv[1:]])"
+    done = run(launcher, "--transport", "grpc", "--", sys.executable, "-c", code, grpc_port)
+    assert done.stderr.count("1 over gRPC, by 1 process") == 1
+    assert "imported before" not in done.stderr
+
+
+@pytest.mark.parametrize("module", ["", "import lucky_transport.auto"])
+def test_without_the_launcher_a_program_is_told_nothing_unasked(run: Run, module: str) -> None:
+    switched = {"LUCKY_TRANSPORT": "auto", "LUCKY_ENDPOINT": "shm://nobody_serves_this"}
+    switched |= {} if module else {"PYTHONPATH": BOOTSTRAP}
+    for asked in "", "-":
+        done = run(
+            f"{module}\nimport grpc\ngrpc.insecure_channel('localhost:50051')", LUCKY_RUN_REPORT=asked, **switched
+        )
+        assert (done.returncode, done.stdout, "stays on gRPC" in done.stderr) == (0, "", bool(asked))
+        assert asked or done.stderr == ""

@@ -182,7 +182,7 @@ def test_signals_to_the_launcher_reach_the_program_once(start: Start) -> None:
     assert launcher.wait(PATIENCE_S) == 0
 
 
-SLEEPS = "import os, time; print('ready', os.getpid(), sep=chr(10), flush=True); time.sleep(60)"
+SLEEPS = "import os, time; print('ready', os.getpid(), sep=chr(10), flush=True); time.sleep(300)"
 
 
 def test_a_program_that_dies_of_a_forwarded_signal_takes_the_launcher_with_it(start: Start) -> None:
