@@ -128,6 +128,10 @@ NOTED = {
         (([(KEY, CERTIFICATE)],), ""),
         (([(KEY, CERTIFICATE)], CERTIFICATE, True), "certificates"),
     ),
+    "dynamic_ssl_server_credentials": (
+        ((real.ssl_server_certificate_configuration([(KEY, CERTIFICATE)]), lambda: None), ""),
+        ((real.ssl_server_certificate_configuration([(KEY, CERTIFICATE)]), lambda: None, True), "certificates"),
+    ),
     "local_server_credentials": (((), ""),),
     "insecure_server_credentials": (((), ""),),
     "alts_server_credentials": (((), "a service account (ALTS)"),),

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.count_folders import left_over
+from lucky_transport.process import unique_name
 from lucky_transport_stubs.run.activation import BOOTSTRAP
+from tests.support.fixtures.plugins_stubs_run import Launch
 
 SOURCE = Path(BOOTSTRAP) / "sitecustomize.py"
 
@@ -329,3 +331,20 @@ def test_what_shuts_it_out_is_known(flag: str, packages: Path) -> None:
 @pytest.mark.parametrize("flag", ["-P", "-S"])
 def test_a_safe_path_or_a_missing_site_does_not_shut_it_out(flag: str, packages: Path) -> None:
     assert "activated" in start("import grpc", packages, flags=(flag,)).stdout
+
+
+def test_opentelemetrys_launcher_keeps_no_program_from_the_switch(launch: Launch) -> None:
+    """Its sitecustomize comes first on PYTHONPATH, and runs no other."""
+    instrument = Path(sys.executable).with_name("opentelemetry-instrument")
+    if not instrument.exists():
+        pytest.skip("opentelemetry-instrument is not installed")
+    exporters = [f"--{signal}_exporter=none" for signal in ("traces", "metrics", "logs")]
+    code = "import grpc; grpc.insecure_channel('localhost:50051').unary_unary('/t.T/Echo').future(b'').cancel()"
+    name = unique_name()
+    done = launch(
+        *("--transport", "shm", "--endpoint", f"shm://{name}"),
+        command=[str(instrument), *exporters, sys.executable, "-c", code],
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"localhost:50051 goes to shm://{name}" in done.stderr
+    assert "1 call over shared memory, 0 over gRPC, by 1 process" in done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import secrets
 import socket
@@ -19,7 +18,6 @@ import pytest
 
 import lucky_transport_stubs
 from lucky_transport_stubs.run.servers import SwitchedAioServer
-from tests.support.certificates import CERTIFICATE, KEY
 from tests.support.fixtures.plugins_stubs_run import Launch, Start
 from tests.support.forked_programs import Program
 from tests.support.ports import free_port
@@ -85,7 +83,6 @@ asyncio.run(main())
 """
 
 
-#: A certificate of this test, for localhost.
 @pytest.fixture
 def name() -> str:
     return f"served_{secrets.token_hex(4)}"
@@ -226,14 +223,6 @@ def test_with_the_transport_grpc_calls_are_counted_and_nothing_is_moved(
     assert f"server 127.0.0.1:{port} over gRPC: calls that came to the port\n" in said
 
 
-def test_environment_variables_do_the_same(launch_server: Callable[..., Served], name: str, port: int) -> None:
-    variables = {"LUCKY_GRPC_SERVE": f"*:{port}=shm://{name}", "LUCKY_GRPC_SERVE_ONLY": "1", "LUCKY_TRANSPORT": "shm"}
-    served = launch_server(addresses=(f"127.0.0.1:{port}",), **variables)
-    assert echo(f"shm://{name}") == b"hello"
-    assert is_refused(f"127.0.0.1:{port}")
-    served.end()
-
-
 @pytest.mark.parametrize("only", [False, True], ids=["beside", "only"])
 def test_several_processes_at_one_port_share_the_load(
     serve: Callable[..., Served], name: str, port: int, only: bool
@@ -262,95 +251,6 @@ def test_of_two_ports_at_one_endpoint_the_second_stays_on_grpc(
     assert echo(f"shm://{name}") == b"hello"
     assert said in second.end()
     assert said not in first.end()
-
-
-def test_a_server_and_its_client_in_one_program_meet_over_shared_memory(
-    launch: Launch, name: str, port: int, tmp_path: Path
-) -> None:
-    program = tmp_path / "both.py"
-    calls = f"""
-    def main():
-        for _ in range(2):  # it stops, and starts again
-            server = grpc.server(futures.ThreadPoolExecutor(4))
-            server.add_generic_rpc_handlers((Echo(),))
-            server.add_insecure_port("127.0.0.1:{port}")
-            server.start()
-            with grpc.insecure_channel("127.0.0.1:{port}") as channel:
-                assert channel.unary_unary("/test.Test/Echo")(b"x", timeout=10) == b"x"
-            assert server.stop(None).wait(10)
-    """
-    program.write_text(re.sub(r"def main\(\):.*(?=\n\n\nmain)", textwrap.dedent(calls), SYNC, flags=re.DOTALL))
-    options = ("--transport", "shm", "--serve", f"*:{port}=shm://{name}", "--report", "report.json")
-    done = launch(*options, command=[sys.executable, str(program)])
-    assert done.returncode == 0, done.stderr
-    assert "2 calls over shared memory, 0 over gRPC; served 2 calls over shared memory, 0 over gRPC" in done.stderr
-    rows = json.loads((tmp_path / "report.json").read_text())["calls"]
-    assert {(row["role"], row["endpoint"], row["method"], row["count"]) for row in rows} == {
-        ("client", f"shm://{name}", "/test.Test/Echo", 2),
-        ("server", f"shm://{name}", "/test.Test/Echo", 2),
-        ("server", f"shm://{name}", "", 0),
-    }
-
-
-DEMANDING = {
-    "client certificates": "grpc.ssl_server_credentials(pairs, certificate, require_client_auth=True)",
-    "client certificates (dynamic)": "grpc.dynamic_ssl_server_credentials("
-    "grpc.ssl_server_certificate_configuration(pairs, certificate), lambda: None, True)",
-}
-
-
-@pytest.mark.parametrize("asked", DEMANDING)
-def test_a_port_that_demands_of_its_clients_what_is_not_there_stays_on_grpc(
-    launch: Launch, name: str, port: int, tmp_path: Path, asked: str
-) -> None:
-    program = tmp_path / "secure.py"
-    program.write_text(
-        textwrap.dedent(f"""
-        from concurrent import futures
-
-        import grpc
-
-        key, certificate = {KEY!r}, {CERTIFICATE!r}
-        pairs = [(key, certificate)]
-        server = grpc.server(futures.ThreadPoolExecutor(1))
-        assert server.add_secure_port("127.0.0.1:{port}", {DEMANDING[asked]}) == {port}
-        open_to_all = grpc.ssl_server_credentials([(key, certificate)])
-        print(server.add_secure_port("localhost:0", open_to_all))
-        """)
-    )
-    pairs = ("--serve", f"*:{port}=shm://{name}", "--serve", f"*=shm://{name}_{{port}}")
-    done = launch("--transport", "shm", *pairs, command=[sys.executable, str(program)])
-    assert done.returncode == 0, done.stderr
-    reason = f"it requires {asked.removesuffix(' (dynamic)')}, and there are none in shared memory"
-    assert f"server 127.0.0.1:{port} is served over gRPC only: {reason}" in done.stderr
-    number = int(done.stdout)
-    assert f"server localhost:{number} is served at shm://{name}_{number} too" in done.stderr
-
-
-@pytest.mark.parametrize("factory", ["grpc.secure_channel", "grpc.aio.secure_channel"])
-@pytest.mark.parametrize(
-    "credentials", ["alts_channel_credentials()", "compute_engine_channel_credentials(token)"], ids=["alts", "google"]
-)
-def test_a_channel_that_authenticates_a_networks_peer_stays_on_grpc(
-    run_switched: Launch, name: str, tmp_path: Path, factory: str, credentials: str
-) -> None:
-    program = tmp_path / "secure.py"
-    program.write_text(
-        textwrap.dedent(f"""
-        import asyncio
-
-        import grpc
-
-        async def main():
-            token = grpc.access_token_call_credentials("token")
-            {factory}("localhost:50051", grpc.{credentials})
-
-        asyncio.run(main())
-        """)
-    )
-    done = run_switched("--transport", "shm", "--endpoint", f"shm://{name}", command=[str(program)])
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"localhost:50051 stays on gRPC: \w+ChannelCredentials authenticate a network's peer", done.stderr)
 
 
 STOPPING = """
@@ -467,3 +367,12 @@ def test_a_server_whose_finalizer_runs_terminates(run_switched: Launch, name: st
     )
     done = run_switched("--transport", "shm", "--map", f"*=shm://{name}_{{port}}", command=[str(program)])
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("mapped", "status"), [("*", 0), ("elsewhere:1", 125)])
+def test_a_port_that_is_served_there_is_enough_for_require(launch: Launch, name: str, mapped: str, status: int) -> None:
+    pair = f"{mapped}=shm://{name}"
+    command = [sys.executable, "-c", SYNC, "localhost:0"]
+    done = launch("--transport", "shm", "--map", pair, "--require", command=command)
+    assert done.returncode == status, done.stderr
+    assert ("add --map localhost:" in done.stderr) == bool(status)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import secrets
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
+from tests.support.certificates import CERTIFICATE, KEY
 from tests.support.fixtures.plugins_stubs_run import Launch
 
 #: A server and its client; what may keep them from shared memory stands in front.
@@ -23,13 +25,15 @@ class Echo(grpc.GenericRpcHandler):
         return grpc.unary_unary_rpc_method_handler(lambda request, context: request)
 
 
-server = grpc.server(futures.ThreadPoolExecutor(4))
-server.add_generic_rpc_handlers((Echo(),))
-port = server.add_insecure_port("127.0.0.1:0")
-server.start()
-with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-    assert channel.unary_unary("/test.Test/Echo")(b"x", timeout=30) == b"x"
-assert server.stop(5).wait(10)
+port = 0
+for _ in range(2):  # it stops, and starts again
+    server = grpc.server(futures.ThreadPoolExecutor(4))
+    server.add_generic_rpc_handlers((Echo(),))
+    port = server.add_insecure_port(f"127.0.0.1:{port}")
+    server.start()
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        assert channel.unary_unary("/test.Test/Echo")(b"x", timeout=30) == b"x"
+    assert server.stop(5).wait(10)
 """
 
 #: What gevent's monkey.patch_all() leaves behind, as far as we look.
@@ -119,6 +123,11 @@ def run(launch: Launch, tmp_path: Path, transport: str, program: str, **variable
     return done.stderr
 
 
+def test_a_server_and_its_client_in_one_program_meet_over_shared_memory(launch: Launch, tmp_path: Path) -> None:
+    said = run(launch, tmp_path, "shm", PROGRAM)
+    assert "2 calls over shared memory, 0 over gRPC; served 2 calls over shared memory, 0 over gRPC" in said
+
+
 @pytest.mark.parametrize("transport", ["auto", "shm"])
 @pytest.mark.parametrize(
     ("package", "module", "ask"),
@@ -169,3 +178,50 @@ def test_a_server_that_cannot_start_beside_grpcs_stays_on_grpc(
     said = run(launch, tmp_path, "auto", program)
     assert f"is served over gRPC only: {reason}" in said
     assert " over gRPC: no server or engine at shm://staying_" in said
+
+
+def test_a_port_that_demands_certificates_of_its_clients_stays_on_grpc(launch: Launch, tmp_path: Path) -> None:
+    program = f"""
+from concurrent import futures
+
+import grpc
+
+pairs, certificate = [({KEY!r}, {CERTIFICATE!r})], {CERTIFICATE!r}
+server = grpc.server(futures.ThreadPoolExecutor(1))
+server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials(pairs, certificate, require_client_auth=True))
+server.add_secure_port("localhost:0", grpc.ssl_server_credentials(pairs))
+"""
+    said = run(launch, tmp_path, "shm", program)
+    reason = "it requires client certificates, and there are none in shared memory"
+    assert re.search(rf"server 127.0.0.1:\d+ is served over gRPC only: {reason}", said)
+    assert re.search(r"server localhost:\d+ is served at shm://staying_\w+ too", said)
+
+
+@pytest.mark.parametrize(
+    ("factory", "credentials"),
+    [
+        ("grpc.secure_channel", "alts_channel_credentials()"),
+        ("grpc.aio.secure_channel", "compute_engine_channel_credentials(token)"),
+    ],
+    ids=["alts", "google"],
+)
+def test_a_channel_that_authenticates_a_networks_peer_stays_on_grpc(
+    run_switched: Launch, tmp_path: Path, factory: str, credentials: str
+) -> None:
+    program = tmp_path / "secure.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        import asyncio
+
+        import grpc
+
+        async def main():
+            token = grpc.access_token_call_credentials("token")
+            {factory}("localhost:50051", grpc.{credentials})
+
+        asyncio.run(main())
+        """)
+    )
+    done = run_switched("--transport", "shm", "--endpoint", "shm://nobody", command=[str(program)])
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"localhost:50051 stays on gRPC: \w+ChannelCredentials authenticate a network's peer", done.stderr)
