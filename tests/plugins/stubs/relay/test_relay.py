@@ -281,6 +281,14 @@ def test_no_other_server_is_told_which_calls_wait() -> None:
     assert met == ["user-agent"]
 
 
+def test_what_a_server_says_of_itself_is_left_as_it_is(serve: Serve, through: Through) -> None:
+    def refuse(request: bytes, context: Any) -> None:
+        context.abort(grpc.StatusCode.UNAVAILABLE, "come again")
+
+    error = failure_of(through(serve({"unary_unary Refuse": refuse})).unary_unary("/t.Test/Refuse"), b"")
+    assert error.details() == "come again"
+
+
 def test_calls_beyond_the_limit_are_refused_and_the_others_go_on(serve: Serve, through: Through) -> None:
     stuck = Stuck()
     channel = through(serve({"unary_stream Stuck": stuck, "unary_unary Echo": echo}), max_calls=1)
