@@ -78,7 +78,11 @@ def printed_by(start: Start, name: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("threads", "multiprocessing_clients"), *((kind, name) for kind in ("threads", "aio") for name in BOTH)],
+    [
+        ("threads", "local_credentials"),
+        ("threads", "multiprocessing_clients"),
+        *((kind, name) for kind in ("threads", "aio") for name in BOTH),
+    ],
 )
 def test_an_unmodified_program_prints_the_same_over_tcp_and_switched(kind: str, name: str, printed: Any) -> None:
     address = f"127.0.0.1:{free_port()}"

@@ -55,6 +55,28 @@ def greet(channel):
     say(ChatStub(channel).Say("you"))
 
 
+class Acquaintance:
+    """Says what the credentials say of its caller."""
+
+    def Say(self, request, context):
+        said = sorted(context.auth_context().items())
+        return f"Hello, {request}! {context.peer_identity_key()} {context.peer_identities()} {said}"
+
+
+def serve_with_credentials(address):
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=10))
+    add_chat_servicer(Acquaintance(), server)
+    server.add_secure_port(address, grpc.local_server_credentials())
+    server.start()
+    say("ready")
+    server.wait_for_termination()
+
+
+def greet_with_credentials(address):
+    with grpc.secure_channel(address, grpc.local_channel_credentials()) as channel:
+        greet(channel)
+
+
 class Counter:
     """Serves a client that leaves a stream, and one whose deadline passes, and notices both."""
 
@@ -268,6 +290,7 @@ if __name__ == "__main__":
         graceful_stop=(serve_until_sigterm, calling(call_until_refused)),
         hello_world=(serving(Greeter()), calling(greet)),
         interceptors=(serving(Greeter(), interceptors=(AskForHeader(),)), calling(call_with_headers)),
+        local_credentials=(serve_with_credentials, greet_with_credentials),
         multiprocessing_clients=(serve_by_processes, call_by_processes),
         route_guide=(serving(Guide()), calling(be_guided)),
         wait_for_ready=(serving(Greeter()), calling(come_early, options=HASTY)),
