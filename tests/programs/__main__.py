@@ -8,11 +8,10 @@ from pathlib import Path
 
 import click
 
-from tests.programs.page import Row, link_sign_offs, save, saved, table, write
+from tests.programs.page import SIGN_OFFS, Row, link_sign_offs, save, saved, table, write, write_index, write_page
 from tests.programs.programs import ROOT, CannotInstall, Program, environment, programs, wheel
 from tests.programs.sides import ProgramFailed, run_program
 from tests.programs.sign_off import sign_off
-from tests.programs.sign_off_page import SIGN_OFFS, write_index, write_page
 
 #: Over shared memory or not, in the order in which each program runs.
 _ORDER = (False, True, True, False)

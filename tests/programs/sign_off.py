@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,10 +31,13 @@ from lucky_transport_migration.recording.entries import RecordedCall
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.stages.effective_stages import STEP
 from tests.programs.programs import Program
-from tests.programs.recorded_values import field_values
 from tests.programs.sides import SIDE, ProgramFailed, clean_environment, record_program, served_in_shm
 
-__all__ = ["SignOff", "sign_off"]
+__all__ = ["SignOff", "field_values", "sign_off"]
+
+#: Of the values of a field that are recorded, as `parity --value` takes them.
+_MOST_VALUES = 5
+_LONGEST = 200
 
 #: How long a command may take; evidence holds what it compared until then.
 _LIMIT_S = 150.0
@@ -222,3 +225,25 @@ def _command(folder: Path, limit_s: float, *arguments: object, evidence: Path | 
         except ValueError:
             first = (errors.read().strip().splitlines() or [f"exit status {process.returncode}"])[0]
             return {}, first.removeprefix("Error: ").partition("; ")[0]  # without the hint, which has paths
+
+
+def field_values(messages: Iterable[Any]) -> list[str]:
+    """Return "package.Message.field=[...]" of each text, whole number and enum that is set in the messages."""
+    found: dict[str, dict[Any, None]] = {}
+    for message in messages:
+        _add(message, found)
+    return [f"{field}={json.dumps(list(values)[:_MOST_VALUES])}" for field, values in found.items()]
+
+
+def _add(message: Any, found: dict[str, dict[Any, None]]) -> None:
+    if message.DESCRIPTOR.full_name.startswith("google.protobuf."):  # drawn within what protobuf allows
+        return
+    for of, value in message.ListFields():
+        kind = of.message_type
+        if of.is_extension or (kind is not None and kind.GetOptions().map_entry):
+            continue
+        for one in [value] if isinstance(value, (str, bytes)) or not hasattr(value, "append") else value:
+            if kind is not None:
+                _add(one, found)
+            elif type(one) in (str, int) and len(str(one)) <= _LONGEST:
+                found.setdefault(f"{of.containing_type.full_name}.{of.name}", {})[one] = None

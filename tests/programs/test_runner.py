@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,20 +20,18 @@ def _outcome(equal: object, over_grpc: int = 0, **times: float) -> Outcome:
     return Outcome({"said": equal, "sum": 1}, 5, over_grpc, **times)
 
 
-def test_a_difference_names_the_part_in_which_it_is() -> None:
-    row = Row.of(PROGRAM, [(False, Outcome({"said": "a", "sum": 1})), (True, _outcome("b"))])
-    assert row.failure == row.verdict == 'said: "a" != "b"'
-    assert "| any 1.0 | calls | 0 | **no** | 5 / 0 | " in table([row])
-
-
-def test_two_runs_over_tcp_that_differ_are_a_failure_too() -> None:
-    outcomes = [(False, _outcome("a")), (True, _outcome("a")), (False, _outcome("c"))]
-    assert Row.of(PROGRAM, outcomes).failure == 'said: "a" != "c"'
-
-
-def test_calls_that_stay_on_grpc_are_a_failure() -> None:
-    row = Row.of(PROGRAM, [(False, _outcome("a")), (True, _outcome("a", over_grpc=2))])
-    assert row.failure == "calls over shared memory: 5, over gRPC: 2"
+@pytest.mark.parametrize(
+    ("outcomes", "failure"),
+    [
+        ([(False, _outcome("a")), (True, _outcome("b"))], 'said: "a" != "b"'),
+        ([(False, _outcome("a")), (True, _outcome("a")), (False, _outcome("c"))], 'said: "a" != "c"'),
+        ([(False, _outcome("a")), (True, _outcome("a", 2))], "calls over shared memory: 5, over gRPC: 2"),
+    ],
+)
+def test_what_differs_or_stays_on_grpc_is_a_failure_that_names_it(outcomes: Any, failure: str) -> None:
+    row = Row.of(PROGRAM, outcomes)
+    assert row.failure == row.verdict == failure
+    assert "| any 1.0 | calls | 0 | **no** | 5 / " in table([row])
 
 
 def test_the_table_has_the_means_of_both_runs() -> None:
