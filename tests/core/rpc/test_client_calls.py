@@ -149,15 +149,17 @@ def test_cancel_ends_a_stream_here_and_there(pair: CallPair) -> None:
 
 
 def test_cancel_reaches_a_thread_whose_records_another_one_reads(pair: CallPair) -> None:
-    leading, following = pair.client.open("/t/hang"), pair.client.open("/t/hang")
+    leading = pair.client.open("/t/hang")
+    following = pair.client.open("/t/hang", shape=Shape.CLIENT_STREAM)
     ended: list[str] = []
 
-    def wait_for(call: Any, name: str) -> None:
+    def wait_for(use: Callable[[], object], name: str) -> None:
         with pytest.raises(Cancelled):
-            call.recv(soon())
+            use()
         ended.append(name)
 
-    threads = [threading.Thread(target=wait_for, args=args) for args in ((leading, "one"), (following, "other"))]
+    uses = ((leading.recv, "one"), (lambda: following.send(b"never granted"), "other"))
+    threads = [threading.Thread(target=wait_for, args=args) for args in uses]
     for thread in threads:
         thread.start()
         time.sleep(0.03)

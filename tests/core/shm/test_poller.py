@@ -16,24 +16,10 @@ from lucky_transport.errors import ClosedError, RemoteProtocolError
 from lucky_transport.shm.listener import connecting, handshake
 from lucky_transport.shm.listener.handshake import RingPair
 from lucky_transport.shm.listener.poller import Poller, PollResult
-from tests.core.shm.conftest import Connect, Start, assert_refused_in_a_child
+from tests.core.shm.conftest import Connect, assert_refused_in_a_child
 from tests.support.waiting import call_later, until
 
 LONG_NS = 20_000_000_000
-
-CLIENT = """
-import sys
-from pathlib import Path
-from lucky_transport.deadline import Deadline
-from lucky_transport.shm.listener.connecting import connect_pipe
-pipe = connect_pipe("demo", Deadline(20), directories=[Path(sys.argv[1])])
-pipe.try_push(b"hello")
-print("connected", flush=True)
-for number in range(int(sys.argv[2])):
-    while not pipe.try_push(b"%d" % number):
-        pipe.wait_writable(8, 10**10)
-sys.stdin.read()
-"""
 
 
 def is_readable(pipes: Poller, timeout_s: float = 0.0) -> bool:
@@ -148,39 +134,6 @@ def test_a_client_that_closes_is_reported_once_after_its_last_record(pipes: Poll
     assert not pipes.wait(1_000_000)
     stays.try_push(b"still here")
     assert pipes.wait(LONG_NS).ready == [stays_engine]
-
-
-@pytest.mark.exhaustive
-def test_a_killed_client_is_noticed_by_itself(pipes: Poller, tmp_path: Path, start: Start) -> None:
-    processes = [start(CLIENT, tmp_path, 0) for _ in range(2)]
-    hellos: list[int] = []
-    while len(hellos) < 2:
-        for pipe in waited(pipes).ready:
-            assert pipe.try_pop() == b"hello"
-            hellos.append(pipe.pid)
-    for process in processes:
-        assert process.stdout.readline() == "connected\n"
-    thread = call_later(processes[0].kill)
-    (left,) = waited(pipes).closed
-    thread.join()
-    assert left.pid == processes[0].pid
-    assert [pipe.pid for pipe in pipes.pipes] == [processes[1].pid]
-
-
-@pytest.mark.exhaustive
-def test_many_clients_of_other_processes_are_all_read(pipes: Poller, tmp_path: Path, start: Start) -> None:
-    count = 500
-    processes = [start(CLIENT, tmp_path, count) for _ in range(3)]
-    got: dict[int, list[bytes]] = {process.pid: [] for process in processes}
-
-    def all_read() -> bool:
-        for pipe in pipes.wait(1_000_000_000).ready:
-            while (record := pipe.try_pop()) is not None:
-                got[pipe.pid].append(record)
-        return all(len(records) == count + 1 for records in got.values())
-
-    until(all_read)
-    assert all(records == [b"hello", *(b"%d" % number for number in range(count))] for records in got.values())
 
 
 @either_way

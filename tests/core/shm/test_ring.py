@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import subprocess
-import sys
 from collections import deque
 
 import pytest
@@ -195,69 +193,6 @@ def test_a_ring_that_does_not_fit_into_the_memory_is_refused(offset: int) -> Non
     for make in (writer_of, reader_of):
         with pytest.raises(SegmentError, match=rf"a ring of 512 bytes at byte {offset} does not fit into 640 bytes"):
             make(a_ring(), size=SIZE, offset=offset)
-
-
-# --- two processes ---
-
-PEER = """
-import mmap, os, random, sys, time
-from lucky_transport.shm.ring_pipe import open_reader, open_writer
-from lucky_transport.shm.ring import largest_record
-
-role, fd, size, count = sys.argv[1], *map(int, sys.argv[2:])
-ring = (open_writer if role == "writer" else open_reader)(mmap.mmap(fd, 0), 0, size)
-lengths = random.Random(7)
-until = time.monotonic() + 60
-waits = 0
-for number in range(count):
-    length = lengths.choice((1, 4, 5, 12, 13, 60, lengths.randint(1, largest_record(size)), largest_record(size)))
-    record = ((number * 2654435761) % 2**32).to_bytes(4, "little") * (length // 4 + 1)
-    record = record[:length]
-    while True:
-        if (ring.try_push(record) if role == "writer" else (got := ring.try_pop()) is not None):
-            break
-        waits += 1
-        os.sched_yield()
-        if time.monotonic() > until:
-            sys.exit(f"{role} stuck at record {number} of {count}")
-    if role == "reader" and got != record:
-        sys.exit(f"record {number}: {len(got)} bytes {got[:16]!r}..., expected {length} bytes {record[:16]!r}...")
-print(number + 1, waits)
-"""
-
-
-@pytest.mark.exhaustive
-def test_two_processes_exchange_every_record_whole_and_in_order() -> None:
-    size, count = 1024, 20_000
-    fd = os.memfd_create("ring")
-    try:
-        os.ftruncate(fd, ring_bytes(size))
-        start = (2**32 - 64 * size).to_bytes(4, "little")  # the positions pass 2**32 on the way
-        os.pwrite(fd, start, 0)
-        os.pwrite(fd, start, 128)
-        arguments = [str(fd), str(size), str(count)]
-        peers = [
-            subprocess.Popen(
-                [sys.executable, "-c", PEER, role, *arguments],
-                pass_fds=[fd],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for role in ("writer", "reader")
-        ]
-        try:
-            for peer in peers:
-                out, err = peer.communicate(timeout=90)
-                assert (peer.returncode, err) == (0, "")
-                assert int(out.split()[0]) == count
-        finally:
-            for peer in peers:
-                peer.kill()
-                peer.communicate()
-        assert os.pread(fd, 4, 0) == os.pread(fd, 4, 128)
-    finally:
-        os.close(fd)
 
 
 def put(memory: bytearray, index: int, content: bytes) -> None:

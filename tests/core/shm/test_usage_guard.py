@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any, SupportsIndex
 
 import pytest
@@ -13,22 +14,18 @@ from lucky_transport.errors import ClosedError
 from lucky_transport.shm.usage_guard import UsageGuard
 
 
-def test_the_last_one_out_lets_go() -> None:
-    guard, gone = UsageGuard("the thing"), list[str]()
-    with guard:
-        with guard:
-            assert guard.close(lambda: gone.append("let go"))
-            assert not guard.close(lambda: gone.append("again"))
-        assert gone == []
-    assert gone == ["let go"]
-
-
-def test_an_empty_gate_lets_go_at_once() -> None:
-    guard, gone = UsageGuard("the thing"), list[str]()
-    assert guard.close(lambda: gone.append("let go"))
-    assert gone == ["let go"]
-    with pytest.raises(ClosedError, match="the thing is closed; connect again"), guard:
-        pass
+def test_the_last_one_out_lets_go_and_an_empty_gate_at_once() -> None:
+    for users in (2, 0):
+        guard, gone = UsageGuard("the thing"), list[str]()
+        with ExitStack() as inside:
+            for _ in range(users):
+                inside.enter_context(guard)
+            assert guard.close(lambda gone=gone: gone.append("let go"))
+            assert guard.close(lambda gone=gone: gone.append("again")) is (users == 0 and not gone)
+            assert gone == ["let go"] * (not users)
+        assert gone == ["let go"]
+        with pytest.raises(ClosedError, match="the thing is closed; connect again"), guard:
+            pass
 
 
 class _Interrupted(list[None]):
@@ -64,34 +61,6 @@ def test_ctrl_c_on_the_way_out_does_not_keep_what_was_closed_meanwhile() -> None
     assert gone == ["let go"]
 
 
-def test_many_threads_and_one_close() -> None:
-    guard, gone, refused = UsageGuard("the thing"), list[str](), list[str]()
-    inside, go = threading.Semaphore(0), threading.Event()
-
-    def use() -> None:
-        with guard:
-            inside.release()
-            go.wait(10)
-        try:
-            with guard:
-                pass
-        except ClosedError as error:
-            refused.append(str(error))
-
-    threads = [threading.Thread(target=use) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for _ in threads:
-        inside.acquire()
-    guard.close(lambda: gone.append("let go"))
-    assert gone == []
-    go.set()
-    for thread in threads:
-        thread.join()
-    assert gone == ["let go"]
-    assert len(refused) == 8
-
-
 @pytest.fixture
 def _frequent_switches() -> Iterator[None]:
     """Let threads take turns so often that a test meets every order of them soon."""
@@ -124,16 +93,12 @@ def test_nobody_is_inside_when_it_lets_go_and_it_does_so_once_whenever_it_is_clo
         assert seen == [0]
 
 
-def test_in_a_forked_child_it_is_the_parents() -> None:
-    guard = UsageGuard("the thing")
+def test_in_a_forked_child_it_is_the_parents_unless_it_was_closed_before() -> None:
+    guard, closed = UsageGuard("the thing"), UsageGuard("the thing")
     with guard:
         assert guard.close_after_fork()
     assert not guard.close_after_fork()
     assert "the thing belongs to the parent process; connect again after fork()" in str(guard.error())
-
-
-def test_what_was_closed_before_the_fork_stays_just_closed() -> None:
-    guard = UsageGuard("the thing")
-    guard.close(lambda: None)
-    assert not guard.close_after_fork()
-    assert "the thing is closed" in str(guard.error())
+    closed.close(lambda: None)
+    assert not closed.close_after_fork()
+    assert "the thing is closed" in str(closed.error())

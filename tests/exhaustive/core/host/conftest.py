@@ -1,5 +1,0 @@
-"""Fixtures that the quick and the exhaustive tests of this folder share."""
-
-from __future__ import annotations
-
-from tests.support.fixtures.core_host import host, transport
