@@ -58,10 +58,7 @@ def test_a_client_that_asks_finds_them_on_the_device_and_none_is_written_for_the
 
 
 def test_rewards_flags_and_infos_are_those_of_an_env_on_the_host(engine: EngineUnderTest) -> None:
-    with (
-        connect(engine, observations="device") as env,
-        reference() as host,
-    ):
+    with connect(engine, observations="device") as env, reference() as host:
         env.reset(seed=4)
         host.reset(seed=4)
         for _ in range(5):

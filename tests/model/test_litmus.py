@@ -32,10 +32,7 @@ def store_buffering(between: list[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def message_passing(release: Order, acquire: Order) -> tuple[list[Row], list[Row]]:
-    return (
-        [store("x", 1, RELAXED), store("y", 1, release)],
-        [load("a", "y", acquire), load("b", "x", RELAXED)],
-    )
+    return ([store("x", 1, RELAXED), store("y", 1, release)], [load("a", "y", acquire), load("b", "x", RELAXED)])
 
 
 @pytest.mark.parametrize(("order", "weak"), [("sequential", False), ("tso", True), ("relaxed", True)])

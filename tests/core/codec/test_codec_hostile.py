@@ -11,12 +11,7 @@ import pytest
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.codec.reader import decode_generic
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages import (
-    AgentSchema,
-    AuxiliaryDataRequest,
-    SetSeedsRequest,
-    TaskContract,
-)
+from lucky_transport.messages import AgentSchema, AuxiliaryDataRequest, SetSeedsRequest, TaskContract
 from lucky_transport.messages.scalars import U32, U64
 
 
@@ -48,11 +43,7 @@ def table(vtable: list[int], *body: int, root: int | None = None) -> bytes:
     [
         (TaskContract, b"", r"malformed TaskContract in 0 bytes: 0 bytes are no buffer; the smallest has 8"),
         (Numbers, table([4, 4], root=0), r"malformed Numbers in 12 bytes: offset 0 at byte 0 points to byte 0"),
-        (
-            Numbers,
-            table([4, 4], root=100),
-            r"offset 100 at byte 0 points to byte 100, expected .* below 12",
-        ),
+        (Numbers, table([4, 4], root=100), r"offset 100 at byte 0 points to byte 100, expected .* below 12"),
         (Numbers, table([4, 4], 0, 0, root=9), r"points to byte 9, expected a multiple of 4 below 20"),
         (Numbers, struct.pack("<Ii", 4, 8), r"the table at byte 4 has its vtable at byte -4, the buffer has 8 bytes"),
         (Numbers, struct.pack("<Ii", 4, -4), r"the table at byte 4 has its vtable at byte 8, the buffer has 8 bytes"),
@@ -67,34 +58,14 @@ def table(vtable: list[int], *body: int, root: int | None = None) -> bytes:
         (Numbers, table([6, 12, 6], 7, 8), r"Numbers\.narrow in 24 bytes: 4 bytes at byte 6 of a table of 12"),
         (Numbers, table([8, 16, 4, 6], 1, 2, 3), r"Numbers\.wide in 28 bytes: 8 bytes at byte 6 of a table of 16"),
         (Numbers, table([8, 16, 4, 4], 1, 2, 3), r"Numbers\.wide in 28 bytes: 8 bytes at byte 4 of a table of 16"),
-        (
-            SetSeedsRequest,
-            table([6, 8, 4], 4),
-            r"SetSeedsRequest\.seeds .* offset 4 at byte 16 points to byte 20",
-        ),
-        (
-            SetSeedsRequest,
-            table([6, 8, 4], 4, 1),
-            r"the vector at byte 20 claims 1 elements of 8 bytes, 0 bytes are",
-        ),
+        (SetSeedsRequest, table([6, 8, 4], 4), r"SetSeedsRequest\.seeds .* offset 4 at byte 16 points to byte 20"),
+        (SetSeedsRequest, table([6, 8, 4], 4, 1), r"the vector at byte 20 claims 1 elements of 8 bytes, 0 bytes are"),
         (SetSeedsRequest, table([6, 8, 4], 4, 2**32 - 1), r"claims 4294967295 elements of 8 bytes, 0 bytes are left"),
-        (
-            SetSeedsRequest,
-            table([8, 8, 0, 4], 4, 5, 0),
-            r"SetSeedsRequest\.mask .* claims 5 elements of 1 bytes, 4",
-        ),
-        (
-            AgentSchema,
-            table([6, 8, 4], 4, 4, 0x20202020),
-            r"AgentSchema\.agent_name .* the string of 4 bytes .* zero",
-        ),
+        (SetSeedsRequest, table([8, 8, 0, 4], 4, 5, 0), r"SetSeedsRequest\.mask .* claims 5 elements of 1 bytes, 4"),
+        (AgentSchema, table([6, 8, 4], 4, 4, 0x20202020), r"AgentSchema\.agent_name .* the string of 4 bytes .* zero"),
         (AgentSchema, table([6, 8, 4], 4, 3, 0x41202020), r"the string of 3 bytes at byte 20 has no terminating zero"),
         (AgentSchema, table([6, 8, 4], 4, 3, 0x00E42020), r"not UTF-8: unexpected end of data at byte 26"),
-        (
-            AgentSchema,
-            table([8, 8, 0, 4], 4, 1, 0),
-            r"AgentSchema\.observation_names\[0\] .* offset 0 at byte 24",
-        ),
+        (AgentSchema, table([8, 8, 0, 4], 4, 1, 0), r"AgentSchema\.observation_names\[0\] .* offset 0 at byte 24"),
     ],
 )
 def test_the_error_names_the_place_and_the_values(cls: type, data: bytes, text: str) -> None:

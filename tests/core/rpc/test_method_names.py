@@ -66,13 +66,7 @@ def test_a_request_that_travels_in_pieces_gives_a_number_once_it_was_answered(
     assert [call.name for call in pair.begun] == ["/t/fail", "/t/echo", "/t/echo", "/t/echo", "/t/fail"]
     assert [
         call.method >= FIRST_NUMBER and call.method != FIRST_NUMBER + call.correlation_id for call in pair.begun
-    ] == [
-        False,
-        False,
-        True,
-        True,
-        False,
-    ]
+    ] == [False, False, True, True, False]
 
 
 @pytest.mark.parametrize("may_wait", [True, False])

@@ -122,11 +122,7 @@ def test_a_writer_writes_hostile_fields_as_the_codec_does_or_refuses_them(fields
 RECORDS = st.lists(
     st.builds(encode_compact, st.sampled_from([1, 2, 2, 2]), st.integers(1, 2), st.binary(max_size=9))
     | st.builds(
-        encode_compact,
-        st.just(2),
-        st.integers(1, 2),
-        st.binary(max_size=9),
-        image=st.tuples(u64, u32, u32, u32),
+        encode_compact, st.just(2), st.integers(1, 2), st.binary(max_size=9), image=st.tuples(u64, u32, u32, u32)
     )
     | st.binary(min_size=1, max_size=80),
     max_size=16,

@@ -81,10 +81,7 @@ def test_a_hundred_clients_that_come_at_once_are_let_in(tmp_path: Path) -> None:
 # --- hostile clients ---
 
 
-@pytest.mark.parametrize(
-    "message",
-    [b"", b"GET / HTTP/1.1\r\n\r\n", bytes(8), ClientHello().to_bytes() * 2],
-)
+@pytest.mark.parametrize("message", [b"", b"GET / HTTP/1.1\r\n\r\n", bytes(8), ClientHello().to_bytes() * 2])
 def test_a_wrong_hello_drops_that_client_alone(listener: Listener, connect: Connect, message: bytes) -> None:
     with knock(listener.path) as stranger:
         stranger.send(message)
@@ -135,9 +132,7 @@ def test_a_client_that_says_nothing_is_dropped_in_time(listener: Listener) -> No
     assert listener.patience_ns is None
 
 
-def test_many_silent_clients_do_not_keep_an_honest_one_out(
-    tmp_path: Path,
-) -> None:
+def test_many_silent_clients_do_not_keep_an_honest_one_out(tmp_path: Path) -> None:
     with Listener("demo", directory=tmp_path, hello_timeout_s=30) as listener:
         silent: list[socket.socket] = []
         for _ in range(100):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,9 @@ from lucky_transport import api
 from lucky_transport.cuda import libcuda
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, DeviceError, PeerDied
-from tests.gpu.client import client_program
+from lucky_transport.process import python_command
 from tests.gpu.engine import PHASES, EngineProgram
+from tests.support.fake_cuda import FakeTorch
 from tests.support.fixtures.gpu import Gpu, actions_at, reference
 from tests.support.waiting import until
 
@@ -160,3 +163,33 @@ def test_a_forked_child_is_refused_and_leaves_all_as_it_is_for_its_parent(gpu: G
         engine.ask("move")
         assert not engine.ask("is_unused")  # the child closed nothing
         gpu.assert_open(1)
+
+
+@contextmanager
+def client_program(library: str, endpoint: str, *, is_real: bool) -> Iterator[subprocess.Popen[str]]:
+    """Start it; it holds a view. It has ended afterwards."""
+    command = python_command(__name__, library, endpoint, "real" if is_real else "")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "holds\n"
+            yield program
+        finally:
+            program.kill()
+
+
+def client(library: str, endpoint: str, is_real: str) -> None:
+    """Be a client that holds a view of an engine's device memory until it is killed."""
+    if not is_real:
+        libcuda.LIBRARY = library
+        sys.modules["torch"] = FakeTorch()  # pyright: ignore[reportArgumentType]
+    env = api.make(endpoint=endpoint, copy=False)
+    env.reset(seed=4)
+    view = env.observations_torch("cuda")
+    print("holds", flush=True)
+    sys.stdin.read()
+    del view
+
+
+if __name__ == "__main__":
+    client(*sys.argv[1:])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -281,3 +283,25 @@ def test_a_device_that_is_not_there_is_named(gpu: Gpu, engine: EngineUnderTest, 
 def test_a_handle_that_no_driver_made_is_refused_with_the_drivers_word(gpu: Gpu) -> None:
     with pytest.raises(DeviceError, match=r"cuIpcOpenMemHandle_v2 failed: CUDA_ERROR"):
         AllocatingDriver(gpu.library).open(b"\xff" * 64, 0)
+
+
+_ROOT = Path(__file__).parents[3]
+#: Of what goes on in device memory, as much as there is time for: a program under memcheck takes many times as long.
+_TESTS = ["a_copy_stays_as_it_is", "that_moved_is_opened_anew", "much_is_copied", "withdrawn_memory"]
+_LIMIT_S = 150
+
+
+def test_memcheck_finds_no_error_in_the_tests_of_memory(gpu: Gpu, tmp_path: Path) -> None:
+    checker: list[str] = []
+    if gpu.is_real:
+        found = shutil.which("compute-sanitizer")
+        if found is None:
+            pytest.skip("compute-sanitizer is not on the PATH: it comes with the CUDA toolkit")
+        checker = [found, "--tool", "memcheck", "--target-processes", "all", "--report-api-errors", "no"]
+        checker += ["--error-exitcode", "99"]
+    which = f"{'[cuda]' if gpu.is_real else '[stand-in]'} and ({' or '.join(_TESTS)})"
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", str(tmp_path / "tests")]
+    command = [*checker, sys.executable, "-m", "pytest", *options, str(Path(__file__)), "-k", which]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=_LIMIT_S)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert f"{len(_TESTS)} passed" in done.stdout

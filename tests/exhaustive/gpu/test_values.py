@@ -33,11 +33,7 @@ def open_env(
         endpoint = stack.enter_context(engine).endpoint
     else:
         toy = api.serve(
-            "toy",
-            f"shm://{unique_name()}",
-            num_envs=NUM_ENVS,
-            options={"obs_size": obs_size},
-            observation_slots=slots,
+            "toy", f"shm://{unique_name()}", num_envs=NUM_ENVS, options={"obs_size": obs_size}, observation_slots=slots
         )
         endpoint = str(stack.enter_context(toy).endpoints[0])
     return api.make(endpoint=endpoint, **options)

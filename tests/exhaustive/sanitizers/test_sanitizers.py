@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sanitizers.builds import JOBS, SOURCES, Unavailable, build_harness, run
+from tests.sanitizers.__main__ import JOBS, SOURCES, Unavailable, build_harness, run
 
 
 @pytest.fixture(scope="module")

@@ -9,20 +9,7 @@ from __future__ import annotations
 
 from tests.model.explorer import Scenario
 from tests.model.protocols.park_words import narrow_changed, wait_slice, wake
-from tests.model.steps import (
-    If,
-    Order,
-    Process,
-    Rows,
-    check,
-    compare_exchange,
-    do,
-    fence,
-    load,
-    read,
-    store,
-    write,
-)
+from tests.model.steps import If, Order, Process, Rows, check, compare_exchange, do, fence, load, read, store, write
 
 __all__ = ["scenarios"]
 
@@ -99,12 +86,7 @@ def _leased(images: int) -> Scenario:
 def _copied(images: int) -> Scenario:
     engine: Rows = []
     for n in range(2, 2 * images + 1, 2):
-        engine += [
-            *_take(n, obeys=False),
-            store("pixels0", n, RELAXED),
-            store("pixels1", n, RELAXED),
-            *_hand_over(n),
-        ]
+        engine += [*_take(n, obeys=False), store("pixels0", n, RELAXED), store("pixels1", n, RELAXED), *_hand_over(n)]
         if n == 2:
             engine.append(store("message", n, RELEASE, "ring_publish", "__atomic_store_n(r->write, r->position, {})"))
     client: Rows = [

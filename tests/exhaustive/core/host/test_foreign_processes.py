@@ -10,7 +10,8 @@ import pytest
 from lucky_transport import api
 from lucky_transport.errors import EngineFailed, PeerDied
 
-pytestmark = pytest.mark.usefixtures("forked_engines")
+pytestmark = pytest.mark.usefixtures("forked_engines", "envs")
+each_transport = pytest.mark.parametrize("transport", ["inproc", "shm", "grpc"])
 
 ENVS = """
 import os, sys
@@ -55,7 +56,7 @@ def envs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-@pytest.mark.usefixtures("envs")
+@each_transport
 def test_an_env_that_wants_to_end_its_process_fails_and_can_be_reset(transport: str) -> None:
     with api.make(ENGINE, transport=transport) as env:
         for action, (how, text) in enumerate(HOW.items(), 1):
@@ -68,21 +69,20 @@ def test_an_env_that_wants_to_end_its_process_fails_and_can_be_reset(transport: 
         assert env.step(np.array([0]))[1] == 1
 
 
-@pytest.mark.usefixtures("envs")
+@each_transport
 @pytest.mark.parametrize("how", HOW)
 def test_an_env_that_wants_to_end_its_process_when_it_is_made_cannot_be_made(transport: str, how: str) -> None:
     with pytest.raises(EngineFailed, match=HOW[how]):
         api.make(ENGINE, transport=transport, options={"init": how})
 
 
-@pytest.mark.usefixtures("envs")
+@each_transport
 def test_a_module_that_wants_to_end_the_process_cannot_be_imported(transport: str) -> None:
     with pytest.raises(EngineFailed, match="SystemExit: no guard"):
         api.make("gymnasium:without_guard:Any-v0", transport=transport)
 
 
-@pytest.mark.usefixtures("envs")
-@pytest.mark.parametrize("transport", ["shm", "grpc"], indirect=True)
+@pytest.mark.parametrize("transport", ["shm", "grpc"])
 def test_an_env_that_ends_its_process_is_a_death(transport: str) -> None:
     with api.make(ENGINE, transport=transport) as env:
         env.reset()

@@ -121,9 +121,7 @@ def test_another_user_cannot_reach_an_engines_socket(listener: Listener) -> None
     assert as_another_user(_CONNECT.format(hello=hello, patience=PATIENCE_S), listener.path) == ["PermissionError"]
 
 
-def test_another_user_that_can_reach_the_socket_gets_no_rings_and_keeps_nobody_out(
-    listener: Listener,
-) -> None:
+def test_another_user_that_can_reach_the_socket_gets_no_rings_and_keeps_nobody_out(listener: Listener) -> None:
     """As if an administrator had opened the directory and the socket: the engine asks the kernel who connects."""
     listener.path.parent.chmod(0o755)
     listener.path.chmod(0o666)
