@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.scalars import F32, U32
@@ -19,48 +17,33 @@ from lucky_transport.messages.values import EncodeTypeError
 from tests.support.sample_messages import Colour, Everything
 
 
-@given(values=st.lists(st.floats(width=32), max_size=70))
-def test_arrays_and_tuples_are_lists_whatever_they_hold(values: list[float]) -> None:
-    expected = repr(values)
-    for given_as in (tuple(values), np.array(values, dtype=np.float32), np.array(values, dtype=np.float64)):
-        message = Everything(ratios=given_as, exacts=given_as)  # pyright: ignore[reportArgumentType]
-        assert repr(decode(Everything, encode(message)).ratios) == expected
-        assert repr(decode(Everything, encode(message)).exacts) == expected
-
-
-def test_an_array_is_the_list_of_its_values_whatever_its_type_and_order() -> None:
+def test_an_array_or_a_tuple_is_the_list_of_its_values_whatever_its_type_and_order() -> None:
     for dtype in ("?", ">f4", "<f4", "<f8", ">i4", "<i4", "<u4", "<u8", "<i2"):
         for count in (0, 1, 2, 3, 4, 5, 7):
             array = np.arange(2 * count).astype(dtype)[::2]
             for name in ("flags", "smalls", "bigs", "ratios", "exacts"):
-                if array.dtype.kind == "f" and name in ("smalls", "bigs"):
-                    continue  # a float is no integer
-                if array.dtype.kind == "f" and name == "flags":
-                    continue  # nor true or false
-                again = decode(Everything, encode(Everything(**{name: array, "names": ["after"]})))
-                listed = decode(Everything, encode(Everything(**{name: array.tolist(), "names": ["after"]})))
-                assert again == listed, (dtype, count, name)
+                if array.dtype.kind == "f" and name in ("smalls", "bigs", "flags"):
+                    continue  # a float is no integer, nor true or false
+                found = [
+                    decode(Everything, encode(Everything(**{name: values, "names": ["after"]})))
+                    for values in (array, array.tolist(), tuple(array.tolist()))
+                ]
+                assert found[0] == found[1] == found[2], (dtype, count, name)
 
 
-def test_bytes_may_be_given_as_any_kind_of_buffer() -> None:
-    for kind in (bytes, bytearray, memoryview):
-        for size in (0, 1, 3, 4, 5, 8, 1000):
-            raw = np.random.default_rng(size).bytes(size)
-            message = Everything(raw=kind(raw), name="after")  # pyright: ignore[reportArgumentType]
-            assert decode(Everything, encode(message)) == Everything(raw=raw, name="after"), (kind, size)
+def test_bytes_may_be_given_as_any_kind_of_buffer_which_counts_by_its_bytes() -> None:
+    pixels: Any = np.arange(12, dtype=np.uint32).reshape(3, 4)
+    raws = [np.random.default_rng(size).bytes(size) for size in (0, 1, 3, 4, 5, 8, 1000)]
+    given = [kind(raw) for raw in raws for kind in (bytes, bytearray, memoryview)]
+    for buffer in (*given, memoryview(pixels), memoryview(pixels[:, ::2])):
+        again = decode(Everything, encode(Everything(raw=buffer, name="after")))  # pyright: ignore[reportArgumentType]
+        assert again == Everything(raw=bytes(buffer), name="after")
 
 
 def test_a_float_in_a_list_or_map_of_bools_is_refused() -> None:
     for message in (Everything(flags=[True, 1.0]), Everything(flag_of={"a": 0.5}), Everything(flags=np.zeros(2))):  # pyright: ignore[reportArgumentType]
         with pytest.raises(EncodeTypeError, match=r"Everything\.flag.*: expected True or False, got"):
             encode(message)
-
-
-def test_a_memoryview_counts_by_its_bytes() -> None:
-    pixels: Any = np.arange(12, dtype=np.uint32).reshape(3, 4)
-    view, strided = memoryview(pixels), memoryview(pixels[:, ::2])
-    assert decode(Everything, encode(Everything(raw=view))).raw == pixels.tobytes()  # pyright: ignore[reportArgumentType]
-    assert decode(Everything, encode(Everything(raw=strided))).raw == strided.tobytes()  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
@@ -83,15 +66,10 @@ def test_large_bytes_are_copied_once_each_way(kind: type) -> None:
     assert size <= decoding < 1.1 * size
 
 
-def test_a_bytearray_may_change_after_encoding_without_changing_the_message() -> None:
+def test_a_bytearray_may_change_after_encoding_and_after_decoding_without_changing_the_message() -> None:
     raw = bytearray(b"before")
-    data = encode(Everything(raw=raw))  # pyright: ignore[reportArgumentType]
+    data = bytearray(encode(Everything(raw=raw, names=["a"])))  # pyright: ignore[reportArgumentType]
     raw[:] = b"after!"
-    assert decode(Everything, data).raw == b"before"
-
-
-def test_a_bytearray_may_change_after_decoding_without_changing_the_message() -> None:
-    data = bytearray(encode(Everything(raw=b"before", names=["a"])))
     again = decode(Everything, data)  # pyright: ignore[reportArgumentType]
     data[:] = bytes(len(data))
     assert again == Everything(raw=b"before", names=["a"])

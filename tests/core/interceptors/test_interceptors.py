@@ -25,7 +25,7 @@ from lucky_transport.errors import (
     Unimplemented,
     UnknownName,
 )
-from lucky_transport.interceptors import CallDetails, Interceptor, Side, StreamEnd
+from lucky_transport.interceptors import CallDetails, Interceptor, Side
 from lucky_transport.messages import TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
@@ -44,34 +44,51 @@ class Notes(Interceptor):
         self.name = name
         self.notes: list[str] = [] if notes is None else notes
 
+    def note(self, what: str) -> None:
+        self.notes.append(f"{self.name} {what}".strip())
+
     def intercept_call(self, continuation: Any, details: CallDetails, request: Any) -> Any:
-        self.notes.append(f"{self.name} {details.point.side} {details.method.short_name}".strip())
+        self.note(f"{details.point.side} {details.method.short_name}")
         outcome = continuation(details, request)
-        outcome.add_done_callback(lambda done: self.notes.append(f"{self.name} {_told(done)}".strip()))
+        outcome.add_done_callback(lambda done: self.note(_told(done)))
         return outcome
 
     def intercept_stream(self, continuation: Any, details: CallDetails, request: Any) -> Any:
-        self.notes.append(f"{self.name} {details.point.side} {details.method.short_name}".strip())
+        self.note(f"{details.point.side} {details.method.short_name}")
         stream = continuation(details, request)
-        stream.add_end_callback(lambda end: self.notes.append(_end(end)))
+        stream.add_end_callback(lambda end: self.note(f"{end.items} items, {_name_of(end.error, 'end')}"))
         return stream
 
     def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
-        self.notes.append(f"{self.name} {details.point.side} step".strip())
+        self.note(f"{details.point.side} step")
         outcome = continuation(details, actions, control)
-        outcome.add_done_callback(lambda done: self.notes.append(f"{self.name} {_told(done)}".strip()))
+        outcome.add_done_callback(lambda done: self.note(_told(done)))
         return outcome
 
 
+class PassesCalls(Interceptor):
+    """Stands around calls, and changes nothing."""
+
+    def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
+        return continuation(details, request)
+
+
+class Passes(PassesCalls):
+    """Stands around everything, and changes nothing."""
+
+    def intercept_stream(self, continuation: Any, details: Any, request: Any) -> Any:
+        return continuation(details, request)
+
+    def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
+        return continuation(details, actions, control)
+
+
 def _told(outcome: Future[Any]) -> str:
-    if outcome.cancelled():
-        return "cancelled"
-    error = outcome.exception()
-    return "done" if error is None else type(error).__name__
+    return "cancelled" if outcome.cancelled() else _name_of(outcome.exception(), "done")
 
 
-def _end(end: StreamEnd) -> str:
-    return f"{end.items} items, {'end' if end.error is None else type(end.error).__name__}"
+def _name_of(error: BaseException | None, none: str) -> str:
+    return none if error is None else type(error).__name__
 
 
 class _Counts(ToyEngine):
@@ -112,11 +129,7 @@ def test_without_interceptors_a_program_has_the_transport_itself(endpoint: str) 
 
 
 def test_what_no_interceptor_stands_around_is_the_transports_own_method(endpoint: str) -> None:
-    class Calls(Interceptor):
-        def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
-            return continuation(details, request)
-
-    with opened(endpoint, Calls()) as transport:
+    with opened(endpoint, PassesCalls()) as transport:
         inner = vars(transport)["_inner"]
         for name in ("step", "send", "recv", "stream"):
             assert getattr(transport, name) == getattr(inner, name)
@@ -321,22 +334,18 @@ def test_the_engines_handlers_streams_and_steps_have_interceptors_of_their_own(s
 
 @pytest.mark.parametrize("scheme", ["shm", "inproc"])
 def test_envs_step_on_their_own_where_no_interceptor_sees_steps(scheme: str) -> None:
-    class Calls(Interceptor):
-        def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
-            return continuation(details, request)
-
     engine = ToyEngine(2, parallel_envs=2)
     with api.serve(engine, f"{scheme}://{unique_name()}") as serving:
         endpoint = serving.endpoints[0]
-        with api.open_transport(endpoint, load_settings({"interceptors": (Calls(),)})) as transport:
+        with api.open_transport(endpoint, load_settings({"interceptors": (PassesCalls(),)})) as transport:
             transport.send_envs(zeros(transport))
             assert transport.recv_envs(2, Deadline(PATIENCE_S))[0].tolist() == [0, 1]
             assert (transport.capabilities.async_envs, transport.envs_under_way) == (True, 0)
-    both: tuple[dict[str, Any], ...] = ({"interceptors": (_Passes(),)}, {})
+    both: tuple[dict[str, Any], ...] = ({"interceptors": (Passes(),)}, {})
     for settings in both:
         with (
             api.serve(ToyEngine(2, parallel_envs=2), f"{scheme}://{unique_name()}", **settings) as serving,
-            api.open_transport(serving.endpoints[0], load_settings({"interceptors": (_Passes(),)})) as transport,
+            api.open_transport(serving.endpoints[0], load_settings({"interceptors": (Passes(),)})) as transport,
         ):
             assert not transport.capabilities.async_envs
             with pytest.raises(Unimplemented, match=r"use step\(\)"):
@@ -404,23 +413,10 @@ def test_what_is_no_interceptor_is_refused(given: Any, text: str) -> None:
 # --- the contract of transports ---
 
 
-class _Passes(Interceptor):
-    """Stands around everything, and changes nothing."""
-
-    def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
-        return continuation(details, request)
-
-    def intercept_stream(self, continuation: Any, details: Any, request: Any) -> Any:
-        return continuation(details, request)
-
-    def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
-        return continuation(details, actions, control)
-
-
 @pytest.mark.exhaustive
 class TestIntercepted(TransportContract):
     """A transport with interceptors on both sides keeps the contract of transports."""
 
     declares = Capabilities(zero_copy=True, streams=True, sessions=True, images=True)
     endpoint = "shm://{name}"
-    settings = {"interceptors": (_Passes(), _Passes())}  # noqa: RUF012 - read only
+    settings = {"interceptors": (Passes(), Passes())}  # noqa: RUF012 - read only

@@ -89,40 +89,29 @@ def desk(open_desk: Callable[[int], Desk]) -> Desk:
 # --- pace ---
 
 
-def trusted() -> RunTimeStats:
+SLOW_NS = QUICK_NS + 1
+TRUSTED_NS = [QUICK_NS] * 8
+#: Trusted, and slow now and then.
+MOODY_NS = [*TRUSTED_NS, *[SLOW_NS, *[0] * 8] * 100]
+
+
+@pytest.mark.parametrize(
+    ("runs_ns", "to_prove"),
+    [
+        (TRUSTED_NS[1:], 1),
+        (TRUSTED_NS, 0),
+        ([*TRUSTED_NS[1:], SLOW_NS, *[0] * 7], 1),
+        (MOODY_NS, 0),
+        (MOODY_NS + [SLOW_NS] * 7, 0),
+        (MOODY_NS + [SLOW_NS] * 8, 32),
+        ([*TRUSTED_NS, LONG_NS], 32),
+    ],
+)
+def test_eight_quick_runs_earn_trust_which_many_slow_ones_or_a_long_one_cost(runs_ns: list[int], to_prove: int) -> None:
     pace = RunTimeStats()
-    while pace.to_prove:
-        pace.note(0)
-    return pace
-
-
-def test_a_method_is_trusted_after_eight_quick_runs_in_a_row() -> None:
-    pace = RunTimeStats()
-    for took in [QUICK_NS] * 7 + [QUICK_NS + 1] + [0] * 7:
-        pace.note(took)
-        assert pace.to_prove
-    pace.note(0)
-    assert not pace.to_prove
-
-
-def test_a_slow_run_now_and_then_costs_no_trust_but_many_do() -> None:
-    pace = trusted()
-    for _ in range(100):
-        pace.note(QUICK_NS + 1)
-        for _ in range(8):
-            pace.note(0)
-    assert not pace.to_prove
-    for _ in range(7):
-        pace.note(QUICK_NS + 1)
-        assert not pace.to_prove
-    pace.note(QUICK_NS + 1)
-    assert pace.to_prove
-
-
-def test_one_long_run_costs_all_trust() -> None:
-    pace = trusted()
-    pace.note(LONG_NS)
-    assert pace.to_prove
+    for took_ns in runs_ns:
+        pace.note(took_ns)
+    assert pace.to_prove == to_prove
 
 
 def test_each_disappointment_asks_for_four_times_as_many_runs() -> None:

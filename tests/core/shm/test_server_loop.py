@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.server_loop import ServerLoop, ServerThread
+from tests.core.shm.conftest import Start
 from tests.support.waiting import PATIENCE_S, soon, until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
@@ -81,19 +82,12 @@ def test_every_client_is_served_under_a_name_of_its_own(desk: Desk) -> None:
     assert {name.encode() for name in desk.left} == names
 
 
-def test_callers_may_come_before_it_starts(desk: Desk) -> None:
-    threading.Timer(0.05, desk.thread.start).start()
-    with_patience = desk.dial()
-    assert with_patience.unary("/t/echo", b"x", soon()).startswith(b"x")
-    with_patience.close()
-
-
-def test_a_killed_client_is_forgotten_and_its_calls_end(desk: Desk, start: Callable[..., object]) -> None:
+def test_a_killed_client_is_forgotten_and_its_calls_end(desk: Desk, start: Start) -> None:
     desk.thread.start()
     process = start(CALLER, desk.folder)
-    assert process.stdout.readline() == "calling\n"  # type: ignore[attr-defined]
+    assert process.stdout.readline() == "calling\n"
     until(lambda: desk.began)
-    os.kill(process.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    os.kill(process.pid, signal.SIGKILL)
     until(lambda: desk.began[0].is_ended)
     with pytest.raises(PeerDied, match="is gone"):
         desk.began[0].recv()
