@@ -136,11 +136,6 @@ def flat_out(wire: Wire, calls: int) -> bool:
     return all(wire.ask() for _ in range(calls))
 
 
-def test_every_caller_gets_its_answer_however_many_call_flat_out(wire: Wire, peer: Any) -> None:
-    peer()
-    assert all(in_threads(16, lambda _: flat_out(wire, WARM)))
-
-
 def test_answers_in_another_order_reach_their_callers(wire: Wire, peer: Any) -> None:
     dice, held = random.Random(3), []
 
@@ -189,48 +184,29 @@ def test_the_last_caller_is_answered_though_all_others_left(wire: Wire, peer: An
         assert waiting.result(PATIENCE_S / 2)
 
 
-def test_a_deadline_is_kept_beside_callers_that_never_stop(wire: Wire, peer: Any) -> None:
+@pytest.mark.parametrize("is_woken", [False, True], ids=["at its deadline", "woken"])
+def test_a_caller_returns_beside_callers_that_never_stop(wire: Wire, peer: Any, is_woken: bool) -> None:
     never = Question()
     peer(lambda question: None if question is never else wire.answer(question))
     stop = threading.Event()
 
     def call(index: int) -> bool:
-        if index:
-            while not stop.is_set():
-                assert wire.ask()
-            return True
-        time.sleep(0.1)  # the others call flat out by then
-        wire.begin(never)
-        try:
-            return wire.end(never, 0.2)
-        finally:
-            stop.set()
-
-    assert in_threads(6, call) == [False, True, True, True, True, True]
-
-
-def test_a_caller_that_is_woken_returns_at_once_beside_callers_that_never_stop(wire: Wire, peer: Any) -> None:
-    never = Question()
-    peer(lambda question: None if question is never else wire.answer(question))
-    stop = threading.Event()
-
-    def call(index: int) -> bool:
-        if index == 1:
-            time.sleep(0.1)
-            never.answered = True
-            wire.waiters.wake(never)
-            return True
         if index == 0:
+            time.sleep(0.1)  # the others call flat out by then
             wire.begin(never)
             try:
-                return wire.end(never)
+                return wire.end(never, PATIENCE_S if is_woken else 0.2)
             finally:
                 stop.set()
+        if index == 1 and is_woken:
+            time.sleep(0.2)
+            never.answered = True
+            wire.waiters.wake(never)
         while not stop.is_set():
             assert wire.ask()
         return True
 
-    assert all(in_threads(6, call))
+    assert in_threads(6, call) == [is_woken, True, True, True, True, True]
 
 
 def test_the_end_of_the_connection_reaches_every_caller(wire: Wire, peer: Any) -> None:
@@ -268,12 +244,17 @@ class Interrupted(Exception):
     """What a signal handler raises."""
 
 
-def test_a_record_whose_handling_is_interrupted_is_handled_by_the_next_leader(wire: Wire) -> None:
+@pytest.mark.parametrize("may_be_done_again", [True, False])
+def test_a_record_whose_handling_is_interrupted_is_handled_by_the_next_leader_if_it_may_be(
+    wire: Wire, may_be_done_again: bool
+) -> None:
     mine, other = Question(), Question()
     handled: list[Question] = []
 
     def on_record(question: Question) -> None:
         handled.append(question)
+        if not may_be_done_again:
+            waiters.record = None
         if len(handled) == 1:
             raise Interrupted
         question.answered = True
@@ -284,28 +265,8 @@ def test_a_record_whose_handling_is_interrupted_is_handled_by_the_next_leader(wi
     with pytest.raises(Interrupted):
         waiters.wait(mine, Question.is_answered, Deadline(PATIENCE_S))
     assert waiters.wait(mine, Question.is_answered, Deadline(PATIENCE_S))
-    assert handled == [other, other, mine]
-    assert other.answered
-
-
-def test_a_record_of_which_nothing_may_be_done_again_is_not_handled_again(wire: Wire) -> None:
-    mine, other = Question(), Question()
-    handled: list[Question] = []
-
-    def on_record(question: Question) -> None:
-        handled.append(question)
-        question.answered = True
-        waiters.record = None
-        if question is other:
-            raise Interrupted
-
-    waiters = LeaderFollowers(wire, on_record, wire._on_broken)  # type: ignore[arg-type]
-    wire.answer(other)
-    wire.answer(mine)
-    with pytest.raises(Interrupted):
-        waiters.read_waiting()
-    waiters.read_waiting()
-    assert handled == [other, mine]
+    assert handled == ([other, other, mine] if may_be_done_again else [other, mine])
+    assert other.answered is may_be_done_again
 
 
 class Connection:

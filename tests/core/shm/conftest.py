@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.listener.poller import Poller
-from tests.support.waiting import until, until_none_left
+from tests.support.waiting import soon, until, until_none_left
 
 #: Starts a Python process with this code, arguments and descriptors; its output is a pipe of text lines.
 Start = Callable[..., Any]
@@ -76,31 +77,30 @@ def listener(tmp_path: Path, no_descriptor_left: None) -> Iterator[Listener]:
         yield listening
 
 
+def meet(folder: Path, let_in: Callable[[], list[MemfdPipe]], **options: Any) -> tuple[MemfdPipe, MemfdPipe]:
+    """Connect to what listens in a folder, and lets clients in; return the client's end and the engine's."""
+    clients: list[MemfdPipe] = []
+    thread = threading.Thread(
+        target=lambda: clients.append(connect_pipe("demo", soon(), directories=[folder], **options))
+    )
+    thread.start()
+    [engine] = until(let_in)
+    thread.join()
+    return clients[0], engine
+
+
 @pytest.fixture
 def connect(listener: Listener) -> Iterator[Connect]:
     """Make a pipe and return its ends, the client's first; both are closed with the test."""
-    made: list[MemfdPipe] = []
+    with ExitStack() as made:
 
-    def both(*, strategy: int = 1) -> tuple[MemfdPipe, MemfdPipe]:
-        engine: list[MemfdPipe] = []
-        until = time.monotonic() + 10
+        def both(*, strategy: int = 1) -> tuple[MemfdPipe, MemfdPipe]:
+            ends = meet(listener.path.parent, listener.advance, strategy=strategy)
+            for pipe in ends:
+                made.callback(pipe.close)
+            return ends
 
-        def listen() -> None:
-            while not engine and time.monotonic() < until:
-                engine.extend(listener.advance())
-                time.sleep(0.001)
-
-        thread = threading.Thread(target=listen)
-        thread.start()
-        client = connect_pipe("demo", Deadline(10), directories=[listener.path.parent], strategy=strategy)
-        made.append(client)
-        thread.join()
-        made.extend(engine)
-        return client, engine[0]
-
-    yield both
-    for pipe in made:
-        pipe.close()
+        yield both
 
 
 @pytest.fixture
@@ -112,23 +112,16 @@ def pipes(tmp_path: Path, no_descriptor_left: None) -> Iterator[Poller]:
 
 
 @pytest.fixture
-def join(pipes: Poller, tmp_path: Path) -> Iterator[Callable[[], tuple[MemfdPipe, MemfdPipe]]]:
+def join(pipes: Poller, tmp_path: Path) -> Iterator[Connect]:
     """Let a client of this process in; return its end and the engine's."""
-    clients: list[MemfdPipe] = []
+    with ExitStack() as clients:
 
-    def enter() -> tuple[MemfdPipe, MemfdPipe]:
-        def come() -> None:
-            clients.append(connect_pipe("demo", Deadline(10), directories=[tmp_path]))
+        def enter() -> tuple[MemfdPipe, MemfdPipe]:
+            ends = meet(tmp_path, lambda: pipes.wait(1_000_000_000).opened)
+            clients.callback(ends[0].close)
+            return ends
 
-        thread = threading.Thread(target=come)
-        thread.start()
-        joined = until(lambda: pipes.wait(1_000_000_000).opened)
-        thread.join()
-        return clients[-1], joined[0]
-
-    yield enter
-    for client in clients:
-        client.close()
+        yield enter
 
 
 # -- strangers

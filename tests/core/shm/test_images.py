@@ -21,7 +21,7 @@ from lucky_transport.rpc.images import ImageRef
 from lucky_transport.shm.slot_files import image_store
 from lucky_transport.shm.slot_files.image_file import ImageFile, remove_images
 from lucky_transport.shm.slot_files.image_reader import ImageReader, SharedImageLease
-from lucky_transport.shm.slot_files.image_store import AHEAD, SLOTS, ImageStores, ImageStream
+from lucky_transport.shm.slot_files.image_store import AHEAD, SLOTS, ImageStores
 
 #: Bytes of an image.
 SIZE = 100_000
@@ -378,33 +378,3 @@ def test_a_writer_that_never_stops_and_ignores_its_reader_is_never_seen_torn(bas
         writer.join()
         file.unlink()
     assert whole > 0
-
-
-def test_an_honest_writer_never_writes_where_its_reader_looks(ends: Ends) -> None:
-    """The writer goes on all the time; views are looked at again and again while they are held."""
-    posted: list[ImageRef] = []
-    stop = threading.Event()
-    writer = threading.Thread(target=_put_all_the_time, args=(ends.image_sink, posted, stop))
-    writer.start()
-    seen = 0
-    try:
-        while seen < 200:
-            if posted:
-                claim = claim_of(ends.reader, [posted.pop(0)])
-                found = read(claim, copy=False)
-                assert found is not None
-                for _ in range(3):
-                    assert len(set(found[0][::4096])) == 1
-                claim.release()
-                seen += 1
-    finally:
-        stop.set()
-        writer.join()
-
-
-def _put_all_the_time(into: ImageStream, posted: list[ImageRef], stop: threading.Event) -> None:
-    value = 0
-    while not stop.is_set():
-        if len(posted) < 2:
-            value = (value + 1) % 256
-            posted.extend(into.put([bytes([value]) * SIZE]))

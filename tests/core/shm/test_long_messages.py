@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,11 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES, NATIVE
 from lucky_transport.shm.listener import connecting
-from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.handshake import ClientHello
 from lucky_transport.shm.listener.listener import Listener
-from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
+from tests.core.shm.conftest import meet
 from tests.support.call_pair import CallPair
-from tests.support.waiting import soon, until
+from tests.support.waiting import soon
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
@@ -43,29 +43,18 @@ def echo(call: ServerCall) -> None:
 @pytest.fixture
 def join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., CallPair]]:
     """Join a client and an engine by a pipe of the default size, or of another; all is closed with the test."""
-    opened: list[Any] = []
+    with ExitStack() as opened:
 
-    def make(before: str = "neither", *, max_message_bytes: int = MANY, **sizes: Any) -> CallPair:
-        if before == "client":
-            monkeypatch.setattr(connecting, "ClientHello", lambda: ClientHello(arenas=False))
-        if before == "engine":
-            sizes["arena_bytes"] = 0
-        listener = Listener("demo", directory=tmp_path, **sizes)
-        opened.append(listener)
-        clients: list[MemfdPipe] = []
-        thread = threading.Thread(
-            target=lambda: clients.append(connect_pipe("demo", Deadline(20), directories=[tmp_path]))
-        )
-        thread.start()
-        [engine] = until(listener.advance)
-        thread.join()
-        pair = CallPair({"/t/echo": echo}, max_message_bytes=max_message_bytes, pipes=(clients[0], engine))
-        opened.append(pair)
-        return pair
+        def make(before: str = "neither", *, max_message_bytes: int = MANY, **sizes: Any) -> CallPair:
+            if before == "client":
+                monkeypatch.setattr(connecting, "ClientHello", lambda: ClientHello(arenas=False))
+            if before == "engine":
+                sizes["arena_bytes"] = 0
+            listener = opened.enter_context(Listener("demo", directory=tmp_path, **sizes))
+            pipes = meet(tmp_path, listener.advance)
+            return opened.enter_context(CallPair({"/t/echo": echo}, max_message_bytes=max_message_bytes, pipes=pipes))
 
-    yield make
-    for one in reversed(opened):
-        one.close()
+        yield make
 
 
 @pytest.mark.parametrize("before", BEFORE)
