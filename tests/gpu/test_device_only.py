@@ -176,12 +176,6 @@ def test_inspection_says_that_they_are_written_on_demand(engine: EngineUnderTest
 # -- refused
 
 
-@pytest.mark.parametrize("transport", ["shm", "inproc"])
-def test_an_engine_that_writes_every_frame_for_the_host_is_named(transport: str) -> None:
-    with pytest.raises(ConfigError, match=r"engine 'toy'.*writes every observation for the host.*to_host"):
-        api.make("toy", transport=transport, observations="device")
-
-
 def test_a_recording_reads_every_frame_on_the_host(engine: EngineUnderTest, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="without interceptors"):
         connect(engine, observations="device", record=str(tmp_path / "run.jsonl.gz"))
@@ -195,12 +189,18 @@ def test_same_step_is_refused_since_final_observations_are_the_hosts(engine: Eng
         connect(engine, observations="device", autoreset_mode="SameStep")
 
 
-@pytest.mark.exhaustive
-def test_observations_with_parts_are_refused() -> None:
-    with pytest.raises(SpecError, match="have parts"):
-        api.make("toy:composite", transport="shm", observations="device")
-
-
-def test_another_place_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="observations 'gpu': expected 'host' or 'device'"):
-        api.make("toy", observations="gpu")
+@pytest.mark.parametrize(
+    ("engine_name", "options", "error", "words"),
+    [
+        ("toy", {"transport": "shm"}, ConfigError, r"engine 'toy'.*writes every observation for the host.*to_host"),
+        ("toy", {"transport": "inproc"}, ConfigError, r"engine 'toy'.*writes every observation for the host.*to_host"),
+        ("toy", {"observations": "gpu"}, ConfigError, "observations 'gpu': expected 'host' or 'device'"),
+        pytest.param("toy:composite", {"transport": "shm"}, SpecError, "have parts", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_what_cannot_be_on_a_device_is_refused(
+    engine_name: str, options: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    asked: Any = {"observations": "device"} | options
+    with pytest.raises(error, match=words):
+        api.make(engine_name, **asked)

@@ -12,32 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-__all__ = [
-    "Break",
-    "Condition",
-    "If",
-    "Jump",
-    "Loop",
-    "Order",
-    "Process",
-    "Row",
-    "Rows",
-    "Step",
-    "check",
-    "compare_exchange",
-    "compile_rows",
-    "do",
-    "exchange",
-    "fence",
-    "futex_wait",
-    "futex_wake",
-    "load",
-    "read",
-    "steps_of",
-    "store",
-    "write",
-]
-
 
 class Order(Enum):
     """The orders of C11; a PLAIN access is not atomic."""

@@ -22,7 +22,7 @@ from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.scalars import F32, F64, U64
 from tests.support.message_strategies import messages
-from tests.support.sample_messages import Mixed, Point
+from tests.support.sample_messages import Leaf, Mixed, Point
 from tests.support.waiting import PATIENCE_S
 
 SCHEMA = """
@@ -31,9 +31,13 @@ struct Point { x: float; y: float; }
 struct Mixed { flag: bool; wide: double; count: int; }
 table FlagEntry { key: string (key); value: bool; }
 table WideEntry { key: string (key); value: double; }
+table Leaf { id: ulong; name: string; }
+table LeafEntry { key: string (key); value: Leaf; }
+table NameEntry { key: string (key); value: string; }
 table Holder {
   point: Point; mixed: Mixed; points: [Point]; mixeds: [Mixed]; exact: double; exacts: [double]; big: ulong;
   maybe: float = null; perhaps: bool = null; raw: [ubyte]; flag_of: [FlagEntry]; wide_of: [WideEntry];
+  name: string; names: [string]; leaf: Leaf; leaves: [Leaf]; leaf_of: [LeafEntry]; name_of: [NameEntry];
 }
 root_type Holder;
 """
@@ -55,6 +59,12 @@ class Holder:
     raw: bytes = b""
     flag_of: dict[str, bool] = dataclasses.field(default_factory=dict[str, bool])
     wide_of: dict[str, F64] = dataclasses.field(default_factory=dict[str, F64])
+    name: str = ""
+    names: list[str] = dataclasses.field(default_factory=list[str])
+    leaf: Leaf | None = None
+    leaves: list[Leaf] = dataclasses.field(default_factory=list[Leaf])
+    leaf_of: dict[str, Leaf] = dataclasses.field(default_factory=dict[str, Leaf])
+    name_of: dict[str, str] = dataclasses.field(default_factory=dict[str, str])
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +85,7 @@ def sorts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         del sys.modules[name]
 
 
-ENTRIES = {"bool": "FlagEntry", "f64": "WideEntry"}
+ENTRIES = {"bool": "FlagEntry", "f64": "WideEntry", "message": "LeafEntry", "str": "NameEntry"}
 
 
 def camel(name: str) -> str:
@@ -89,15 +99,17 @@ def from_generated(cls: type, made: Any) -> Any:
 
 
 def part_of(field: Field, value: Any) -> Any:
+    of = Field("value", field.kind, "one", field.message)
     if field.shape == "map":
-        return {entry.key.decode(): part_of(Field("value", field.kind, "one"), entry.value) for entry in value or []}
+        return {entry.key.decode(): part_of(of, entry.value) for entry in value or []}
     if field.kind == "bytes":
         return bytes([] if value is None else bytearray(value))
     if field.shape == "list":
-        of = Field("value", field.kind, "one", field.message)
         return [part_of(of, each) for each in ([] if value is None else value)]
     if field.message:
         return from_generated(field.message, value)
+    if field.kind == "str":
+        return (value or b"").decode()
     return value if value is None else bool(value) if field.kind == "bool" else np.asarray(value).item()
 
 
@@ -110,19 +122,18 @@ def to_generated(sorts: Any, message: Any) -> Any:
 
 
 def part_for(sorts: Any, field: Field, value: Any) -> Any:
+    of = Field("value", field.kind, "one", field.message)
     if field.shape == "map":
         entry = ENTRIES[field.kind]
-        return [vars_of(getattr(sorts(entry), entry + "T")(), key=key, value=each) for key, each in value.items()]
-    if field.shape == "list" and field.message:
-        return [to_generated(sorts, each) for each in value]
+        made = [(getattr(sorts(entry), entry + "T")(), key) for key in value]
+        for each, key in made:
+            each.key, each.value = key, part_for(sorts, of, value[key])
+        return [each for each, _ in made]
+    if field.shape == "list":
+        return [part_for(sorts, of, each) for each in value]
     if field.message:
         return value and to_generated(sorts, value)
     return list(value) if field.kind == "bytes" else value
-
-
-def vars_of(made: Any, **values: Any) -> Any:
-    vars(made).update(values)
-    return made
 
 
 @given(message=messages(Holder), prefix_bytes=st.sampled_from([0, 8]))

@@ -67,12 +67,6 @@ def test_what_is_not_in_the_table_is_the_fault_of_the_end_that_sends_it() -> Non
         after(CLIENT_SENDS, StreamState.HALF_CLOSED_ONE, Kind.HALF_CLOSE, lambda: "a call", ours=False)
 
 
-@pytest.mark.parametrize("shape", [4, 2**32 - 1])
-def test_a_shape_that_does_not_exist_is_the_peers_fault(shape: int) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"streams = {shape}; known are 0 to 3"):
-        opened(shape)
-
-
 def has_credit(end: Any) -> bool:
     """True when this end may send an item without waiting."""
     return end._send_window.is_open

@@ -157,13 +157,6 @@ def test_a_dead_engines_segment_is_taken_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_client_of_a_dead_engine_is_told_so(tmp_path: Path) -> None:
-    _leave_a_dead_engines_segment(tmp_path)
-    with pytest.raises(NotReachable, match="is gone"):
-        _open(tmp_path)
-
-
-@pytest.mark.exhaustive
 def test_a_client_waits_for_the_engine_that_comes_after_a_dead_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,7 +240,9 @@ def test_another_version_is_refused_with_both_versions(
         _open(tmp_path)
 
 
-def test_an_absent_segment_is_told_with_the_command_and_with_what_is_there(made: Segment) -> None:
+def test_an_absent_segment_is_told_with_the_command_and_with_what_is_there(
+    made: Segment, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     absent = f"{made.name}x"
     with pytest.raises(NotReachable) as refused:
         segment.open_segment(absent, Deadline(0), directory=made.path.parent)
@@ -256,11 +251,8 @@ def test_an_absent_segment_is_told_with_the_command_and_with_what_is_there(made:
         f"did you mean {made.name!r}? start one: lucky-transport serve ENGINE --endpoint shm://{absent}; "
         "`lucky-transport ls` lists what is there"
     )
-
-
-def test_an_absent_segment_beside_no_other_says_so(tmp_path: Path) -> None:
     with pytest.raises(NotReachable, match="absent is not there; there are no engines here; start one: "):
-        segment.open_segment("absent", Deadline(0), directory=tmp_path)
+        _open(tmp_path_factory.mktemp("empty"), "absent")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

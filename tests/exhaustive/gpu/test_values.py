@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import PeerDied
 from lucky_transport.process import unique_name
+from lucky_transport.serving import Serving
 from tests.support.fixtures.gpu import LARGE, NUM_ENVS, SMALL, Gpu, actions_at, reference
 
 HOST = "frames in a segment"
@@ -24,19 +26,21 @@ def slots(request: pytest.FixtureRequest) -> int:
     return request.param
 
 
-def open_env(
-    stack: ExitStack, gpu: Gpu, frames: str, obs_size: int = SMALL, *, slots: int = 1, **options: Any
-) -> VectorEnv:
-    """Return an env over an engine that ends with `stack`."""
+@contextmanager
+def both(
+    gpu: Gpu, frames: str, obs_size: int = SMALL, *, slots: int = 1, **options: Any
+) -> Iterator[tuple[VectorEnv, VectorEnv]]:
+    """Yield an env, reset with seed 4, and what shows the same."""
     if frames != HOST:
         engine = gpu.start(obs_size=obs_size, slots=slots, on_stream=frames == ORDERED)
-        endpoint = stack.enter_context(engine).endpoint
     else:
-        toy = api.serve(
-            "toy", f"shm://{unique_name()}", num_envs=NUM_ENVS, options={"obs_size": obs_size}, observation_slots=slots
-        )
-        endpoint = str(stack.enter_context(toy).endpoints[0])
-    return api.make(endpoint=endpoint, **options)
+        serving = {"num_envs": NUM_ENVS, "options": {"obs_size": obs_size}, "observation_slots": slots}
+        engine = api.serve("toy", f"shm://{unique_name()}", **serving)
+    with engine as served, reference(obs_size) as same:
+        endpoint = served.endpoints[0] if isinstance(served, Serving) else served.endpoint
+        with api.make(endpoint=str(endpoint), **options) as env:
+            env.reset(seed=4)
+            yield env, same
 
 
 @pytest.mark.parametrize("copy", [True, False], ids=["copies", "views"])
@@ -45,10 +49,7 @@ def open_env(
 def test_each_frame_is_shown_while_the_device_is_busy(
     gpu: Gpu, frames: str, obs_size: int, copy: bool, slots: int
 ) -> None:
-    with ExitStack() as stack:
-        env = stack.enter_context(open_env(stack, gpu, frames, obs_size, slots=slots, copy=copy))
-        same = stack.enter_context(reference(obs_size))
-        env.reset(seed=4)
+    with both(gpu, frames, obs_size, slots=slots, copy=copy) as (env, same):
         wrong = 0
         for step in range(gpu.times(3000 if obs_size == SMALL else 500)):
             expected = same.step(actions_at(step))[0]
@@ -69,10 +70,7 @@ def test_each_frame_is_shown_while_the_device_is_busy(
 def test_a_copy_is_right_although_the_engine_goes_on_before_anything_waits_for_it(
     gpu: Gpu, frames: str, obs_size: int, slots: int
 ) -> None:
-    with ExitStack() as stack:
-        env = stack.enter_context(open_env(stack, gpu, frames, obs_size, slots=slots))
-        same = stack.enter_context(reference(obs_size))
-        env.reset(seed=4)
+    with both(gpu, frames, obs_size, slots=slots) as (env, same):
         held: list[tuple[Any, Any]] = []
         for step in range(gpu.times(400)):
             gpu.busy()
@@ -105,10 +103,7 @@ def test_a_frame_is_copied_while_the_next_step_is_under_way(gpu: Gpu) -> None:
 
 @pytest.mark.parametrize("frames", [HOST, DEVICE, ORDERED])
 def test_actions_on_the_device_step_as_the_same_actions_on_the_host(gpu: Gpu, frames: str) -> None:
-    with ExitStack() as stack:
-        env = stack.enter_context(open_env(stack, gpu, frames))
-        same = stack.enter_context(reference())
-        env.reset(seed=4)
+    with both(gpu, frames) as (env, same):
         for step in range(gpu.times(1000)):
             gpu.busy()
             actions = gpu.tensor(actions_at(step)).to("cuda", copy=True)  # behind that work
@@ -116,10 +111,7 @@ def test_actions_on_the_device_step_as_the_same_actions_on_the_host(gpu: Gpu, fr
 
 
 def test_actions_that_depend_on_observations_are_right_although_nothing_waits_for_the_device(gpu: Gpu) -> None:
-    with ExitStack() as stack:
-        env = stack.enter_context(open_env(stack, gpu, ORDERED))
-        same = stack.enter_context(reference())
-        env.reset(seed=4)
+    with both(gpu, ORDERED) as (env, same):
         expected = same.reset(seed=4)[0]
         held: list[tuple[Any, Any]] = []
         for step in range(gpu.times(2000)):
