@@ -25,9 +25,7 @@ from lucky_transport.codec.envelope import (
     encode_compact,
     encode_envelope,
 )
-from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages import GetAgentSchemaRequest
 from tests.support.message_strategies import messages
 
 FULL = Envelope(
@@ -87,12 +85,6 @@ def test_a_record_with_its_length_word_is_aligned_for_reading_in_place(
     ):
         in_ring = struct.pack("<I", len(record)) + record
         assert all(in_ring.index(content) % 8 == 0 for content in contents)
-
-
-def test_a_message_travels_as_a_buffer_of_its_own() -> None:
-    request = GetAgentSchemaRequest("agent_0")
-    again = decode_envelope(encode_envelope(Envelope(method=1, payload=encode(request))))
-    assert decode(GetAgentSchemaRequest, again.payload) == request
 
 
 @pytest.mark.parametrize(

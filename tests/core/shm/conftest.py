@@ -35,13 +35,13 @@ Connect = Callable[..., tuple[MemfdPipe, MemfdPipe]]
 def no_descriptor_left() -> Iterator[None]:
     """Fails the test when it leaves more descriptors open than it found; its threads may take a moment to end."""
     gc.collect()
-    before = _descriptors()
+    before = open_descriptors()
     yield
     gc.collect()
-    until_none_left(lambda: _descriptors() - before)
+    until_none_left(lambda: open_descriptors() - before)
 
 
-def _descriptors() -> Counter[str]:
+def open_descriptors() -> Counter[str]:
     found: Counter[str] = Counter()
     for number in os.listdir("/proc/self/fd"):
         try:

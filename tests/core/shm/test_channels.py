@@ -56,6 +56,15 @@ def mapping() -> mmap:
 Ends = tuple[native.ClientChannel, native.EngineChannel]
 
 
+def exchanged(ends: Ends, status: int = 0) -> int:
+    """Have the engine take plain actions and publish; return what the client receives."""
+    client, engine = ends
+    client.send(STILL, None)
+    engine.next(0)
+    engine.publish(status)
+    return client.recv(0)
+
+
 @pytest.fixture
 def ends(mapping: mmap) -> Ends:
     """A client and an engine over one mapping."""
@@ -98,15 +107,8 @@ def test_any_ended_env_is_reported_with_the_frame(mapping: mmap, ends: Ends, at:
 
 
 def test_a_refused_exchange_is_no_frame(ends: Ends) -> None:
-    client, engine = ends
-    client.send(STILL, None)
-    engine.next(0)
-    engine.publish(16)
-    assert client.recv(0) == Result.FRAME_REFUSED
-    client.send(STILL, None)
-    engine.next(0)
-    engine.publish(0)
-    assert client.recv(0) == Result.FRAME
+    assert exchanged(ends, 16) == Result.FRAME_REFUSED
+    assert exchanged(ends) == Result.FRAME
 
 
 @pytest.mark.parametrize(

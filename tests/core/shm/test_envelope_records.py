@@ -157,17 +157,6 @@ def test_what_no_writer_may_produce_is_refused_after_the_run_before_it() -> None
         reader.pop_batch(9)
 
 
-def test_a_full_ring_takes_no_more_and_loses_nothing() -> None:
-    writer, reader = ends()
-    sent = 0
-    while writer.push(1, sent, bytes(100), 1):
-        sent += 1
-    assert sent == SIZE // 176
-    taken = [reader.pop_batch(1) for _ in range(sent)]
-    assert [record[1] for record in taken if isinstance(record, tuple)] == list(range(sent))
-    assert writer.push(1, sent, bytes(100), 1)
-
-
 def test_what_can_never_fit_is_refused() -> None:
     writer, reader = ends()
     with pytest.raises(SpecError, match="a record of 1088 bytes, expected 1 to 1020"):

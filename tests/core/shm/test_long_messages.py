@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,11 +11,10 @@ from typing import Any
 import pytest
 
 from lucky_transport.codec.envelope import Kind, decode_envelope
-from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SpecError
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES, NATIVE
+from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
 from lucky_transport.shm.listener import connecting
 from lucky_transport.shm.listener.handshake import ClientHello
 from lucky_transport.shm.listener.listener import Listener
@@ -131,30 +129,3 @@ def test_what_no_arena_holds_travels_in_fragments_through_it(join: Callable[...,
     pair.server_pipe.pop_batch = noted
     assert pair.client.unary("/t/echo", payload, soon()) == payload
     assert kinds == [Kind.FRAGMENT] * 3
-
-
-def test_many_long_messages_take_no_more_memory_than_they_need_at_once(join: Callable[..., CallPair]) -> None:
-    pair = join()
-    for _ in range(20):
-        assert len(pair.client.unary("/t/echo", bytes(1_000_000), soon())) == 1_000_000
-    pipes: tuple[Any, Any] = (pair.client_pipe, pair.server_pipe)
-    for pipe in pipes:
-        assert pipe._writer.backed <= 2 * 1_000_000 + NATIVE["ARENA_STEP"]
-
-
-def test_callers_do_not_disturb_each_other(join: Callable[..., CallPair]) -> None:
-    pair = join(ring_bytes=4096, arena_bytes=1 << 20)
-    wrong: list[int] = []
-
-    def call(number: int) -> None:
-        for length in (10, 2000, 50_000, 400_000, 1_500_000):
-            payload = bytes([number]) * (length + number)
-            if pair.client.unary("/t/echo", payload, Deadline(60)) != payload:
-                wrong.append(length)
-
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []

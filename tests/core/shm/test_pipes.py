@@ -6,7 +6,6 @@ The contract first, of every kind; then what a listener's pipe and a segment's d
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
 import select
@@ -31,7 +30,7 @@ from lucky_transport.shm.segment.segment import Segment, create
 from lucky_transport.shm.segment.segment_pipe import SegmentPipe
 from lucky_transport.shm.wait import PEER_WAKES, STRATEGIES
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from tests.core.shm.conftest import Connect, Start, assert_refused_in_a_child
+from tests.core.shm.conftest import Connect, Start, assert_refused_in_a_child, open_descriptors
 from tests.support.memory_pipe import memory_pipes
 from tests.support.waiting import call_later, until
 
@@ -330,22 +329,15 @@ def test_an_event_loop_can_watch_the_descriptor(connect: Connect) -> None:
     thread.join()
 
 
-def _descriptors() -> set[str]:
-    """What this process has open, pipes and sockets by their numbers, which a forked child has too."""
-    found: set[str] = set()
-    for number in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # closed meanwhile: it was the listing's own
-            found.add(os.readlink(f"/proc/self/fd/{number}"))
-    return found
-
-
 def test_a_forked_child_holds_no_descriptor_of_a_pipe(connect: Connect) -> None:
-    before = _descriptors()
+    before = open_descriptors()
     client, _ = connect()
     client.fileno()
     if not (pid := os.fork()):
         gc.collect()
-        left = [name for name in _descriptors() - before if any(kind in name for kind in ("rings", "socket:", "pidfd"))]
+        left = [
+            name for name in open_descriptors() - before if any(kind in name for kind in ("rings", "socket:", "pidfd"))
+        ]
         os._exit(len(left))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert not client.peer_left
