@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -18,7 +15,6 @@ import grpc
 
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.sessions.client import SessionClient
 from lucky_transport_grpc import _pb
 
 SERVICE = "/lucky_transport.v1.SessionService/"
@@ -49,39 +45,3 @@ def test_a_foreign_client_gets_the_status_it_expects(
             call(method.request(**fields), timeout=PATIENCE_S)
     found: Any = refused.value
     assert found.code().name == status
-
-
-def test_a_reader_that_paused_sees_the_newest_tick(endpoint: Endpoint) -> None:
-    with api.open_transport(endpoint) as client:
-        sessions = SessionClient(client)
-        session = sessions.create(options={"initial_angle": 0, "max_ticks": 1_000_000})
-        sessions.run(session, 200.0)
-        sessions.latest(session, 0)
-        before = until(lambda: (ticks := sessions.state(session).ticks) > 20 and ticks)
-        assert sessions.latest(session).ticks >= before
-
-
-CLIENT = """
-import sys
-from lucky_transport import api
-from lucky_transport.sessions.client import SessionClient
-sessions = SessionClient(api.open_transport(sys.argv[1]))
-sessions.create()
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.mark.exhaustive
-def test_the_sessions_of_a_killed_client_end(endpoint: Endpoint) -> None:
-    with api.open_transport(endpoint) as client:
-        sessions = SessionClient(client)
-        kept = sessions.create()
-        command = [sys.executable, "-c", CLIENT, str(endpoint)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        assert len(sessions.ids()) == 2
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        until(lambda: sessions.ids() == [kept])

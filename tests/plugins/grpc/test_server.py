@@ -112,14 +112,6 @@ def test_stopping_leaves_no_thread_and_frees_the_port(connect: Any, zeros: Any) 
         assert again.endpoints[0] == endpoint
 
 
-def test_stopping_ends_attached_clients(connect: Any, zeros: Any) -> None:
-    with Serving(ToyEngine(), [server(Endpoint.parse("grpc://127.0.0.1:0"), Settings())]) as serving:
-        client = connect(serving)
-        client.step(zeros(client))
-    with pytest.raises(PeerDied, match="start the engine again"):
-        client.step(zeros(client))
-
-
 def test_stopping_gives_the_lease_back_to_other_transports(serve: Serve, connect: Any, zeros: Any) -> None:
     serving = serve()
     second = GrpcServer(Endpoint.parse("grpc://127.0.0.1:0"), Settings())

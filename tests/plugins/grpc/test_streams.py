@@ -18,7 +18,7 @@ from lucky_transport.call import Call
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import StreamHandler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import Busy, ClosedError, EngineFailed, PeerDied, PeerTimeout
+from lucky_transport.errors import Busy, ClosedError, EngineFailed, PeerTimeout
 from lucky_transport.messages import (
     PolicySlotSummary,
     StreamPolicySlotStateRequest,
@@ -145,21 +145,6 @@ def test_what_is_no_item_of_the_stream_is_the_engines_failure(serve: Serve, conn
     client = connect(serve(engine))
     with pytest.raises(EngineFailed, match=rf"answer to .*StreamPolicySlotState {text}"):
         next(client.stream(SLOTS, StreamPolicySlotStateRequest()))
-
-
-def test_an_engine_killed_in_the_middle_of_a_stream_is_a_dead_peer(connect: Any) -> None:
-    process = EngineProcess("toy", ["grpc://127.0.0.1:0"])
-    try:
-        client = connect(process.endpoints[0])
-        stream = client.stream(TELEMETRY, StreamTelemetryRequest(5))
-        next(stream)
-        process.kill()
-        with pytest.raises(PeerDied, match="start the engine again, then connect again"):
-            list(stream)
-        with pytest.raises(PeerDied):
-            next(stream)
-    finally:
-        process.stop()
 
 
 def test_stopping_the_server_ends_its_streams(serve: Serve, connect: Any) -> None:

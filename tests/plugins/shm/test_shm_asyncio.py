@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +18,7 @@ from lucky_transport.call import Call
 from lucky_transport.client import AsyncClient
 from lucky_transport.client.threads import ThreadedCalls
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import ClosedError, NotReachable, PeerDied, PeerTimeout
+from lucky_transport.errors import ClosedError, NotReachable, PeerTimeout
 from lucky_transport.messages import (
     ImageFrame,
     LidarBeamAnglesResponse,
@@ -126,12 +123,6 @@ async def test_a_stream_refuses_the_request_of_another_method_when_it_is_asked_f
             calls_of(client).stream(method("CameraService/StreamCamera"), LidarSensorRequest())
 
 
-async def test_a_call_has_the_configured_deadline(endpoint: str) -> None:
-    async with lucky_transport.connect_async(endpoint, command_timeout_s=0.05) as client:
-        with pytest.raises(PeerTimeout, match="LUCKY_COMMAND_TIMEOUT_S"):
-            await client.lidar.get_beam_angles()
-
-
 async def test_a_cancelled_task_leaves_no_open_call(engine: Gated, endpoint: str) -> None:
     async with lucky_transport.connect_async(endpoint) as client:
         calls: Any = calls_of(client)
@@ -149,15 +140,6 @@ async def test_a_cancelled_task_leaves_no_open_call(engine: Gated, endpoint: str
 
 async def _first(stream: Any) -> Any:
     return await anext(stream)
-
-
-async def test_closing_ends_every_pending_call(endpoint: str) -> None:
-    client = await lucky_transport.connect_async(endpoint)
-    slow = [asyncio.create_task(client.lidar.get_beam_angles()) for _ in range(CALLS)]
-    await client.agent.get_schema()
-    await client.close()
-    ends = await asyncio.gather(*slow, return_exceptions=True)
-    assert {type(end) for end in ends} == {ClosedError}
 
 
 async def test_a_client_that_is_dropped_closes_its_connection(endpoint: str) -> None:
@@ -204,31 +186,6 @@ async def test_calls_of_the_loop_and_steps_go_on_side_by_side(endpoint: str) -> 
 
 def _step(transport: Any, count: int) -> int:
     return [transport.step(transport.actions).seq for _ in range(count)][-1]
-
-
-@pytest.mark.exhaustive
-def test_the_death_of_the_engine_ends_what_waits() -> None:
-    name = f"asyncio_dies_{os.getpid()}"
-    source = (
-        "import sys, time\nfrom lucky_transport import api\nfrom tests.plugins.shm.test_shm_asyncio import Gated\n"
-        f"with api.serve(Gated(), 'shm://{name}'):\n    print('ready', flush=True)\n    time.sleep(60)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-
-        async def main() -> None:
-            async with lucky_transport.connect_async(f"shm://{name}") as client:
-                slow = asyncio.create_task(client.lidar.get_beam_angles())
-                stream = asyncio.create_task(_first(client.telemetry.stream()))
-                await client.agent.get_schema()
-                process.send_signal(signal.SIGKILL)
-                ends = await asyncio.gather(slow, stream, return_exceptions=True)
-                assert {type(end) for end in ends} == {PeerDied}
-                with pytest.raises(PeerDied):
-                    await client.agent.get_schema()
-
-        asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
 
 
 async def test_images_come_as_bytes_or_as_views(endpoint: str) -> None:

@@ -1,19 +1,24 @@
-"""Clients of one segment: killed ones, second ones, one after the other, and those that fork."""
+"""Clients of one segment, one after the other and at once: who steps, who only asks, who is let in, who leaves."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
-import subprocess
-import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+import lucky_transport
 import lucky_transport_shm.client as shm_client
+from lucky_transport import api
+from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
     Busy,
     ClosedError,
@@ -21,50 +26,18 @@ from lucky_transport.errors import (
     NotReachable,
     PeerDied,
     PeerTimeout,
+    RemoteProtocolError,
+    SpecError,
 )
+from lucky_transport.messages import SetStateRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.rpc.lifecycle import Shape
 from tests.plugins.shm.toys import SCHEMA, connect, engine_process, reset
-from tests.support.resources import measure
-from tests.support.waiting import suspend
+from tests.support.interrupted_moments import interrupted_at
+from tests.support.resources import descriptors_of, measure
+from tests.support.waiting import PATIENCE_S, soon, suspend
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
-
-_CLIENT = """
-import sys, time, numpy as np
-from lucky_transport import api
-client = api.open_transport(sys.argv[1])
-client.step(client.actions, np.ones(client.spec.num_envs, np.uint8))
-if sys.argv[2] == "midway":
-    client.send(client.actions)
-print("driving", flush=True)
-time.sleep(60)
-"""
-
-
-@pytest.mark.parametrize("moment", ["between", pytest.param("midway", marks=pytest.mark.exhaustive)])
-def test_a_killed_client_is_replaced_by_the_next_one(name: str, moment: str) -> None:
-    with engine_process(name, step_delay_s=0.02):
-        first = subprocess.Popen([sys.executable, "-c", _CLIENT, f"shm://{name}", moment], stdout=subprocess.PIPE)
-        assert first.stdout is not None
-        assert first.stdout.readline() == b"driving\n"
-        first.kill()
-        first.wait()
-        first.stdout.close()
-        with connect(name) as second:
-            assert reset(second).seq == 1
-            assert second.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
-
-
-@pytest.mark.exhaustive
-def test_a_second_client_may_not_step_and_is_told_the_first_ones_pid(name: str) -> None:
-    with engine_process(name):
-        first = subprocess.Popen([sys.executable, "-c", _CLIENT, f"shm://{name}", ""], stdout=subprocess.PIPE)
-        assert first.stdout is not None
-        first.stdout.readline()
-        with connect(name) as second, pytest.raises(Busy, match=f"driven by the shm client of pid {first.pid}"):
-            reset(second)
-        first.kill()
-        first.wait()
-        first.stdout.close()
 
 
 def test_an_engine_that_dies_while_a_second_client_connects_is_not_reachable(
@@ -89,13 +62,6 @@ def test_a_second_client_in_the_same_process_may_not_step_either(name: str) -> N
             second.send(second.actions)
         with pytest.raises(LocalProtocolError, match="without a send"):
             second.recv()
-
-
-def test_one_engine_serves_several_clients_one_after_the_other(name: str) -> None:
-    with engine_process(name):
-        for _ in range(3):
-            with connect(name) as client:
-                assert reset(client).seq == 1
 
 
 def test_a_second_client_that_does_not_see_the_engines_socket_is_told_to_share_its_directory(
@@ -130,23 +96,6 @@ def test_a_client_that_an_engine_does_not_let_in_keeps_nothing(name: str) -> Non
             reset(client)
 
 
-def test_a_forked_child_cannot_use_the_clients_connection_and_can_read_its_arrays(name: str) -> None:
-    with engine_process(name), connect(name) as client:
-        frame = reset(client)
-        shown = float(frame.observations.sum())
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                client.step(client.actions)
-            except ClosedError as error:
-                code = 0 if "parent" in str(error) and float(frame.observations.sum()) == shown else 2
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert client.step(client.actions).seq == 2
-
-
 def test_a_forked_child_that_outlives_a_killed_engine_keeps_nobody_waiting(name: str) -> None:
     with engine_process(name) as process, connect(name) as client:
         reset(client)
@@ -159,3 +108,151 @@ def test_a_forked_child_that_outlives_a_killed_engine_keeps_nobody_waiting(name:
             client.step(client.actions)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+
+
+# --- what they call ---
+
+
+SEEDS = method("BatchService/SetSeeds")
+SET_STATE = method("/lucky_transport.v1.StateService/SetState")
+TELEMETRY = method("TelemetryService/StreamTelemetry")
+
+
+@contextlib.contextmanager
+def clients(name: str, count: int, **settings: Any) -> Iterator[list[Any]]:
+    """Open so many clients: the first may step, all others send commands."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(connect(name, **settings)) for _ in range(count)]
+
+
+both_kinds = pytest.mark.parametrize("which", [0, 1], ids=["the driver", "a command client"])
+
+
+def test_a_message_beyond_the_limit_is_refused_and_the_next_call_works(name: str) -> None:
+    with api.serve("toy", f"shm://{name}"), connect(name) as client:
+        with pytest.raises(SpecError, match="the limit is 4194304; send less, or raise max_message_bytes"):
+            client.call(SET_STATE, SetStateRequest(0, bytes(5 << 20)))
+        assert client.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
+
+
+def test_the_engine_that_make_starts_takes_messages_as_long_as_its_caller_allows() -> None:
+    state = os.urandom(5 << 20)
+    with lucky_transport.make("echo", transport="shm", max_message_bytes=8 << 20) as env:
+        assert env.transport.call(SET_STATE, SetStateRequest(0, state)).observation == state
+
+
+def test_a_stream_to_a_command_client_flows_while_the_driver_steps(name: str) -> None:
+    with api.serve("toy", f"shm://{name}", num_envs=2), clients(name, 2) as (driver, observer):
+        reset(driver)
+        with observer.stream(TELEMETRY, TELEMETRY.request(target_fps=200)) as stream:
+            for steps in range(2, 12):
+                assert driver.step(driver.actions).seq == steps
+                assert type(next(stream)) is TELEMETRY.response
+
+
+def test_many_clients_get_each_their_own_answers(name: str) -> None:
+    with api.serve("toy", f"shm://{name}", num_envs=6), clients(name, 6) as found, ThreadPoolExecutor(12) as pool:
+
+        def ask(number: int) -> set[str]:
+            request = SCHEMA.request(f"agent_{number % 6}")
+            return {found[number % 6].call(SCHEMA, request).schema.agent_name for _ in range(50)}
+
+        assert list(pool.map(ask, range(12))) == [{f"agent_{number % 6}"} for number in range(12)]
+
+
+def test_command_clients_change_the_world_between_the_steps_of_the_driver(name: str) -> None:
+    with api.serve("toy", f"shm://{name}", num_envs=2) as serving, clients(name, 3) as (driver, *others):
+        reset(driver)
+        for client in others:
+            assert client.call(SEEDS, SEEDS.request([1, 2])).success
+        assert serving.host.driver.startswith("shm client of pid")
+        assert driver.step(driver.actions).seq == 2
+
+
+# --- failures ---
+
+
+def test_a_driver_that_has_left_can_be_followed_and_a_command_client_says_so(name: str) -> None:
+    with engine_process(name):
+        driver = connect(name)
+        with connect(name) as observer:
+            driver.close()
+            with pytest.raises(Busy, match="that one has left: connect again"):
+                observer.send(observer.actions)
+            with connect(name) as next_driver:
+                assert reset(next_driver).seq == 1
+                assert observer.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
+
+
+@both_kinds
+def test_a_command_client_that_writes_garbage_is_dropped_alone(name: str, which: int) -> None:
+    with api.serve("toy", f"shm://{name}", num_envs=2), clients(name, 3) as found:
+        bad, good = found[which], found[2]
+        bad._calls._pipe.try_push(b"\xff" * 60)
+        with pytest.raises((RemoteProtocolError, PeerDied)):
+            bad.call(SCHEMA, SCHEMA.request())
+        assert good.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
+        assert reset(found[0]).seq == 1
+
+
+@both_kinds
+def test_a_client_that_reads_nothing_delays_no_other(name: str, which: int) -> None:
+    """Its answers fill the ring and pile up a little; then its requests are left where they are."""
+    with contextlib.ExitStack() as stack:
+        serving: Any = stack.enter_context(api.serve(ToyEngine(2), f"shm://{name}"))
+        serving._servers[0]._dispatcher.register("/t/big", lambda call: call.finish(bytes(1 << 20)))
+        found = stack.enter_context(clients(name, 3))
+        deaf, good = found[which]._calls, found[2]
+        for _ in range(50):
+            deaf.open("/t/big", shape=Shape.UNARY)
+        for _ in range(50):
+            assert good.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
+        if which:
+            reset(found[0])
+            for _ in range(100):
+                found[0].step(found[0].actions)
+        assert len(deaf.unary("/t/big", b"", soon())) == 1 << 20  # and it works again once it reads
+
+
+@both_kinds
+def test_the_end_of_the_engine_is_told_to_whoever_waits(name: str, which: int) -> None:
+    began = threading.Event()
+    with contextlib.ExitStack() as stack:
+        serving: Any = stack.enter_context(api.serve(ToyEngine(2), f"shm://{name}"))
+        serving._servers[0]._dispatcher.register("/t/hang", lambda call: (began.set(), call.call.wait(PATIENCE_S)))
+        client = stack.enter_context(clients(name, 2))[which]
+        stopper = threading.Thread(target=lambda: (began.wait(PATIENCE_S), serving.stop()))
+        stopper.start()
+        with pytest.raises((ClosedError, PeerDied)):
+            client._calls.unary("/t/hang", b"", soon())
+        with pytest.raises((ClosedError, PeerDied)):
+            client.call(SCHEMA, SCHEMA.request())
+        stopper.join(PATIENCE_S)
+
+
+# --- a signal handler interrupts one that leaves ---
+
+
+def a_driver(name: str) -> Callable[[], None]:
+    client = connect(name)
+    reset(client)
+    return client.close
+
+
+def an_env(name: str) -> Callable[[], None]:
+    env = lucky_transport.make(endpoint=f"shm://{name}")
+    env.reset()
+    return env.close
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("opened", [a_driver, an_env])
+def test_an_interrupted_close_is_made_by_the_next_one(name: str, opened: Callable[[str], Callable[[], None]]) -> None:
+    with engine_process(name):
+        for moment in itertools.count():
+            close = opened(name)  # which needs the place of the last one
+            is_interrupted = interrupted_at(moment, close)
+            close()
+            assert not descriptors_of(f"{name}.lock")
+            if not is_interrupted:
+                break

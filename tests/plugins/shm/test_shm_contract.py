@@ -1,13 +1,35 @@
-"""The shared-memory transport keeps the contract: with each wait strategy."""
+"""The contract with each wait strategy, and the hot path: zero copies, few functions, no exchange lost or doubled."""
 
 from __future__ import annotations
 
+import ctypes
+import struct
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 
+import lucky_transport
+from lucky_transport import api
+from lucky_transport.engine import RESET, Buffers
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.messages import SetSeedsRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.shm.segment.layout import FIELDS
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.failure_contract import FailureContract
 from lucky_transport.testing.stepping_contract import SteppingContract
 from lucky_transport.transport import Capabilities
+from tests.support.function_count import counted_here, counted_on_new_threads
+from tests.support.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.usefixtures("forked_engines")
 
 
 class TestShm(TransportContract):
@@ -20,3 +42,152 @@ class TestShmBlocking(SteppingContract, FailureContract):
     declares = Capabilities(zero_copy=True, streams=True, sessions=True, images=True, async_envs=True)
     endpoint = "shm://{name}"
     settings = {"wait": "block"}  # noqa: RUF012 - read only
+
+
+# --- the hot path ---
+
+
+def _base_address(transport: Any) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(transport._segment.mapping))
+
+
+def test_observations_lie_at_segment_base_plus_offset() -> None:
+    with lucky_transport.make("toy", num_envs=4, transport="shm", copy=False) as env:
+        observations, _ = env.reset(seed=1)
+        transport: Any = env.unwrapped.transport
+        offset = transport._segment.layout["observations"].offset
+        assert observations.ctypes.data == _base_address(transport) + offset
+        again = env.step(env.action_space.sample())[0]
+        assert again.ctypes.data == observations.ctypes.data
+
+
+def test_the_engine_writes_into_the_segment_itself() -> None:
+    engine = ToyEngine(3)
+    bound: list[Buffers] = []
+    bind = engine.bind
+    engine.bind = lambda buffers: (bound.append(buffers), bind(buffers))[1]  # type: ignore[method-assign]
+    name = unique_name()
+    with api.serve(engine, f"shm://{name}") as serving, api.open_transport(serving.endpoints[0]) as client:
+        client.step(client.actions, np.full(3, RESET, np.uint8))
+        segment = serving._servers[0]._segment  # type: ignore[attr-defined]
+        base = ctypes.addressof(ctypes.c_char.from_buffer(segment.mapping))
+        assert bound[-1].observations.ctypes.data == base + segment.layout["observations"].offset
+        assert bound[-1].actions.ctypes.data == base + segment.layout["actions"].offset
+
+
+def test_4096_envs_step_100000_times_with_no_exchange_missed_or_doubled() -> None:
+    """Every frame moves both counters by exactly one, and the engine saw exactly the actions that were sent."""
+    process = EngineProcess(
+        "toy:idle", [f"shm://{unique_name()}"], num_envs=4096, options={"obs_size": 100, "act_size": 12}
+    )
+    try:
+        with api.open_transport(process.endpoints[0]) as client:
+            transport: Any = client
+            memory = transport._segment.mapping
+            frame_seq, action_seq = FIELDS["frame_seq"].offset, FIELDS["action_seq"].offset
+            for count in range(1, 100_001):
+                frame = client.step(client.actions)
+                if frame.seq != count:
+                    raise AssertionError(f"frame {frame.seq} after {count} exchanges")
+                if count % 1000 == 0:
+                    assert struct.unpack_from("<Q", memory, frame_seq) == (count,)
+                    assert struct.unpack_from("<Q", memory, action_seq) == (count,)
+    finally:
+        assert process.stop() == 0
+    assert not list(Path("/dev/shm").glob(f"{process.endpoints[0].address}*"))
+
+
+@pytest.mark.exhaustive
+def test_each_exchange_carries_its_own_actions() -> None:
+    """The engine's answer depends on the actions of this very exchange, for thousands of exchanges."""
+    with (
+        api.serve("toy", f"shm://{unique_name()}", num_envs=5, options={"episode_steps": 10**9}) as serving,
+        api.serve("toy", "inproc://twin", num_envs=5, options={"episode_steps": 10**9}),
+        api.open_transport(serving.endpoints[0]) as client,
+        api.open_transport("inproc://twin") as twin,
+    ):
+        generator = np.random.default_rng(3)
+        control = np.full(5, RESET, np.uint8)
+        for _ in range(3000):
+            actions = generator.uniform(-1, 1, (5, 2)).astype(np.float32)
+            seen, expected = client.step(actions, control), twin.step(actions, control)
+            assert seen.observations.tobytes() == expected.observations.tobytes()
+            control = generator.choice([0, 0, 0, 1, 2], 5).astype(np.uint8)
+
+
+_STEP_FLAT_OUT = """
+import sys
+from lucky_transport import api
+with api.open_transport(sys.argv[1]) as transport:
+    transport.step(transport.actions)
+    print("stepping", flush=True)
+    while True:
+        transport.step(transport.actions)
+"""
+
+
+@pytest.mark.exhaustive
+def test_a_client_that_steps_flat_out_keeps_no_other_thread_from_the_engine() -> None:
+    """The serving loop keeps the host's lock from one step to the next, and takes it again at once when it gave it."""
+    set_seeds = method("/lucky_transport.v1.BatchService/SetSeeds")
+    with api.serve(ToyEngine(1, idle=True), f"shm://{unique_name()}") as serving:
+        command = [sys.executable, "-c", _STEP_FLAT_OUT, str(serving.endpoints[0])]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE)
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"stepping\n"
+            answers: list[Any] = []
+
+            def ask() -> None:
+                for _ in range(20):
+                    answers.append(serving.host.call(set_seeds, SetSeedsRequest([0])))
+
+            asker = threading.Thread(target=ask, daemon=True)
+            asker.start()
+            asker.join(PATIENCE_S)
+            assert len(answers) == 20
+            assert child.poll() is None
+        finally:
+            child.kill()
+            child.wait()
+            assert child.stdout is not None
+            child.stdout.close()
+
+
+# --- how many of our functions a warm call enters ---
+
+
+#: Functions entered in sequence, and the deepest nesting, that one call may take at each end.
+CLIENT_CALLS, CLIENT_DEPTH = 17, 8
+ENGINE_CALLS, ENGINE_DEPTH = 9, 7
+
+WARM = 300
+
+
+def test_a_warm_typed_call_enters_few_functions() -> None:
+    endpoint = f"shm://{unique_name()}"
+    with (
+        counted_on_new_threads() as engine,
+        api.serve("echo", endpoint),
+        api.connect(endpoint) as client,
+    ):
+        ask = client.lidar.get_beam_count
+        for _ in range(WARM):
+            ask(5)
+        with counted_here() as mine:
+            engine.profiled(lambda: mine.profiled(lambda: ask(5)))
+    assert len(mine.entered) <= CLIENT_CALLS, mine.entered
+    assert mine.deepest <= CLIENT_DEPTH, mine.entered
+    assert len(engine.entered) <= ENGINE_CALLS, engine.entered
+    assert 1 < engine.deepest <= ENGINE_DEPTH, engine.entered
+
+
+def test_a_plain_step_enters_one_function_of_the_client() -> None:
+    endpoint = f"shm://{unique_name()}"
+    with api.serve("toy", endpoint, num_envs=2), closing(api.make(endpoint=endpoint)) as env:
+        env.reset(seed=0)
+        actions = np.zeros(env.action_space.shape or (), np.float32)
+        env.step(actions)
+        with counted_here() as mine:
+            mine.profiled(lambda: env.step(actions))
+    assert mine.entered == ["vector_env.py:VectorEnv.step"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections.abc import Generator
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 
 from lucky_transport import api, native
 from lucky_transport.deadline import Deadline
-from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import PeerDied, RemoteProtocolError, Unimplemented
 from lucky_transport.messages import GetSceneInfoRequest
 from lucky_transport.messages.methods import method
@@ -41,47 +38,6 @@ def gated() -> Generator[tuple[str, GatedEngine]]:
     with api.serve(engine, f"shm://{unique_name()}") as serving:
         yield str(serving.endpoints[0]), engine
         engine.open()
-
-
-def _go_on(env: VectorEnv) -> None:
-    while True:
-        ids = env.recv(1, WAIT_S).env_ids
-        env.send(zeros(len(ids)), ids)
-
-
-@pytest.mark.parametrize("after", range(4))
-def test_an_engine_that_is_killed_ends_the_wait(after: int) -> None:
-    """It is killed when so many batches of ever slower envs have come, in the middle of others."""
-    options = {"parallel_envs": ENVS, "delays_s": [0.001, 0.004, 0.02, 0.1]}
-    with api.make("toy", ENVS, transport="shm", options=options) as env:
-        env.reset(seed=0)
-        env.send(zeros())
-        pid = header.get(open_segment(env.transport._segment.name, Deadline(WAIT_S)).mapping, "server_pid")  # pyright: ignore
-        for _ in range(after):
-            ids = env.recv(1, WAIT_S).env_ids
-            env.send(zeros(len(ids)), ids)
-        os.kill(pid, signal.SIGKILL)
-        with pytest.raises(PeerDied, match="ended"):
-            _go_on(env)  # what was published before comes still
-
-
-def test_a_client_that_dies_while_envs_are_under_way_leaves_them_idle_for_the_next(
-    gated: tuple[str, GatedEngine],
-) -> None:
-    endpoint, engine = gated
-    child = os.fork()
-    if child == 0:
-        try:
-            client = api.open_transport(endpoint)
-            client.send_envs(zeros())
-            os.kill(os.getpid(), signal.SIGKILL)
-        finally:
-            os._exit(1)
-    os.waitpid(child, 0)
-    engine.open()
-    with api.open_transport(endpoint) as other:
-        other.send_envs(zeros())
-        assert other.recv_envs(ENVS, Deadline(WAIT_S))[0].tolist() == list(range(ENVS))
 
 
 def test_the_first_send_of_a_client_that_never_stepped_takes_the_engine(gated: tuple[str, GatedEngine]) -> None:

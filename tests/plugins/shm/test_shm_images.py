@@ -1,9 +1,11 @@
-"""ImageStream over shared memory, with real processes: where they lie, how long they stay, and what is left of them."""
+"""Images over shared memory: where they lie, how long they stay; and what is released without a collector."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import errno
+import gc
+import itertools
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,23 +14,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lucky_transport
 from lucky_transport import api
 from lucky_transport.config import load_settings
-from lucky_transport.errors import EngineFailed, PeerDied, RemoteProtocolError
+from lucky_transport.errors import EngineFailed, RemoteProtocolError
 from lucky_transport.messages import GetCameraFrameRequest, ImageFrame, StepRequest, StreamCameraRequest
 from lucky_transport.messages.images import ImageBytes
 from lucky_transport.messages.methods import method
-from lucky_transport.process import EngineProcess
+from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.rpc.images import ImageRef
-from lucky_transport.shm.segment.segment_files import remove_stale
 from lucky_transport.shm.slot_files.image_file import ImageFile
+from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.shm.slot_files.image_store import ImageStream
 from lucky_transport.testing.image_engine import ImageEngine, pixels
-from lucky_transport.transport import Transport
+from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration.bench.echo_engine import shade
+from tests.support.resources import measure, released
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
+
 
 SHM = Path("/dev/shm")
 CAMERA = method("CameraService/StreamCamera")
@@ -70,53 +75,6 @@ def test_no_image_of_an_engine_that_never_stops_is_torn_stale_or_doubled(name: s
                 assert shades.tolist() == [shade(number)]
     finally:
         process.stop()
-
-
-def test_an_engine_killed_while_it_sends_images_leaves_them_readable_and_no_file(name: str) -> None:
-    process = EngineProcess("echo", [f"shm://{name}"], options={"width": 320, "height": 240})
-    try:
-        client = connect(name)
-        stream = client.stream(CAMERA, StreamCameraRequest(name="x"), copy=False)
-        seen = [next(stream)]
-        process.kill()
-        with pytest.raises(PeerDied):
-            seen.extend(stream)
-        last = seen[-1]
-        assert np.unique(np.frombuffer(last.data, np.uint8)).tolist() == [shade(last.frame_number)]
-        client.close()
-        remove_stale()
-        assert images(name) == []
-    finally:
-        process.stop()
-
-
-_CLIENT = """
-import sys, time
-from lucky_transport import api
-from lucky_transport.messages import StreamCameraRequest
-from lucky_transport.messages.methods import method
-client = api.open_transport(sys.argv[1])
-stream = client.stream(method("CameraService/StreamCamera"), StreamCameraRequest(name="endless"), copy=False)
-frame = next(stream)
-print("holds", frame.frame_number, flush=True)
-time.sleep(60)
-"""
-
-
-@pytest.mark.exhaustive
-def test_a_client_killed_with_a_image_in_its_hands_costs_the_engine_nothing(name: str) -> None:
-    with api.serve(ImageEngine(), f"shm://{name}"):
-        child = subprocess.Popen([sys.executable, "-c", _CLIENT, f"shm://{name}"], stdout=subprocess.PIPE)
-        try:
-            assert child.stdout is not None
-            assert child.stdout.readline().startswith(b"holds")
-            assert images(name)
-        finally:
-            child.kill()
-            child.communicate()
-        assert until(lambda: images(name) == [])
-        with connect(name) as client, client.stream(CAMERA, ENDLESS) as stream:
-            assert all(whole(next(stream)) for _ in range(10))
 
 
 # where they lie
@@ -246,3 +204,118 @@ def test_images_that_find_no_place_travel_in_their_message(name: str, monkeypatc
             frames = list(client.stream(CAMERA, StreamCameraRequest(name=kind, target_fps=3), copy=False))
             assert [whole(frame) for frame in frames] == [True] * 3
         assert images(name) == []
+
+
+# --- what was opened is released ---
+
+
+ROUNDS = 5
+
+
+@pytest.fixture
+def engine(name: str) -> Iterator[str]:
+    """An echo engine in a process of its own; its endpoint."""
+    process = EngineProcess("echo", [f"shm://{name}"], options={"width": 32, "height": 32})
+    try:
+        yield f"shm://{name}"
+    finally:
+        process.stop()
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def _env(endpoint: str) -> None:
+    with lucky_transport.make(endpoint=endpoint) as env:
+        env.reset()
+        env.step(env.action_space.sample())
+
+
+def _connection(endpoint: str) -> None:
+    lucky_transport.connect(endpoint).close()
+
+
+def _two_connections(endpoint: str) -> None:
+    with lucky_transport.connect(endpoint), lucky_transport.connect(endpoint):
+        pass
+
+
+def _serving(endpoint: str) -> None:
+    other = f"shm://{unique_name()}"
+    with lucky_transport.serve("toy", other):
+        _env(other)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("no_collector")
+def test_a_closed_session_leaves_nothing_to_the_collector(engine: str, name: str) -> None:
+    for session in (_env, _connection, _two_connections, _serving):
+        session(engine)  # what is made once in a process
+        before = measure(name)
+        for _ in range(ROUNDS):
+            session(engine)
+        assert not released(before, name).exceeds(before), session
+
+
+def _leave_unread(stream: Stream) -> None:
+    pass
+
+
+def _leave_after_two(stream: Stream) -> None:
+    next(stream)
+    next(stream)
+
+
+def _cancel(stream: Stream) -> None:
+    next(stream)
+    stream.cancel()
+    kept.append(stream)
+
+
+#: Streams that their readers still reference.
+kept: list[Stream] = []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("no_collector")
+def test_image_streams_that_are_left_hold_neither_descriptors_nor_memory(engine: str, name: str) -> None:
+    for leave, copy in itertools.product((_leave_unread, _leave_after_two, _cancel), (True, False)):
+        with api.open_transport(engine) as client:
+            before = measure(name)
+            with client.stream(CAMERA, StreamCameraRequest(name="x")) as other:
+                for _ in range(20):
+                    leave(client.stream(CAMERA, StreamCameraRequest(name="x"), copy=copy))
+                    next(other)
+            now = released(before, name)
+        kept.clear()
+        assert not now.exceeds(before), (leave, copy)
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_an_engine_keeps_no_memory_of_image_streams_that_were_left(name: str) -> None:
+    with (
+        lucky_transport.serve("echo", f"shm://{name}", options={"width": 32, "height": 32}),
+        api.open_transport(f"shm://{name}") as client,
+    ):
+        _leave_after_two(client.stream(CAMERA, StreamCameraRequest(name="x")))
+        before = measure(name)
+        for _ in range(ROUNDS):
+            for leave in (_leave_unread, _leave_after_two):
+                leave(client.stream(CAMERA, StreamCameraRequest(name="x")))
+        until(lambda: measure(name).mappings <= before.mappings)
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_claim_that_cannot_be_given_back_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = ImageReader(tmp_path / "engine").claim(b"", [(1, 1, 0, 2)])
+
+    def refuse(*_: object, **__: object) -> ImageFile:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(ImageFile, "open", refuse)
+    claim.release()

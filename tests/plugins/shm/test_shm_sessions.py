@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -20,7 +17,7 @@ import pytest
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorld, CartPoleWorlds
-from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, RemoteProtocolError, SessionEnded, Unimplemented
+from lucky_transport.errors import ClosedError, PeerTimeout, RemoteProtocolError, SessionEnded, Unimplemented
 from lucky_transport.messages import ShareSessionResponse
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.sessions.api import AdvanceRequest
@@ -29,7 +26,7 @@ from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.shared_snapshots import SnapshotReader
 from lucky_transport.transport import Transport
 from tests.support.resources import measure, released
-from tests.support.waiting import PATIENCE_S, suspend, until, until_none_left
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
@@ -117,76 +114,6 @@ def test_a_wait_ends_with_the_deadline_with_the_world_and_with_the_session(clien
     timer.join()
 
 
-def test_a_killed_engine_ends_the_wait_and_a_new_one_starts_under_its_name(engine: EngineProcess) -> None:
-    endpoint = str(engine.endpoints[0])
-    with api.open_transport(endpoint) as transport:
-        sessions = SessionClient(transport)
-        session = sessions.create()
-        looks = sessions.watch(session)
-        timer = threading.Timer(0.05, engine.kill)
-        timer.start()
-        with pytest.raises(PeerDied, match=f"the engine .* of session {session} ended; start it"):
-            looks.latest(100)
-        with pytest.raises(PeerDied):
-            looks.latest()
-        with pytest.raises(PeerDied):
-            sessions.advance(session)
-        timer.join()
-        looks.close()
-        with pytest.raises(ClosedError):
-            looks.latest()
-    again = EngineProcess("cartpole", [endpoint])
-    try:
-        with api.open_transport(endpoint) as transport:
-            sessions = SessionClient(transport)
-            assert sessions.watch(sessions.create()).latest().ticks == 0
-    finally:
-        again.stop()
-
-
-CLIENT = """
-import sys
-from lucky_transport import api
-from lucky_transport.sessions.client import SessionClient
-sessions = SessionClient(api.open_transport(sys.argv[1]))
-for _ in range(3):
-    sessions.watch(sessions.create())
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_watching_a_session_of_a_stopped_engine_ends_at_the_deadline(engine: EngineProcess) -> None:
-    with api.open_transport(engine.endpoints[0]) as client:
-        sessions = SessionClient(client)
-        session = sessions.create(seed=1)
-        suspend(engine.pid)
-        try:
-            with pytest.raises(PeerTimeout):
-                sessions.watch(session, Deadline(0.05))
-        finally:
-            os.kill(engine.pid, signal.SIGCONT)
-        with contextlib.closing(sessions.watch(session)) as looks:
-            assert looks.latest().ticks == 0
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("drives", [True, False], ids=["driver", "command client"])
-def test_what_a_killed_client_left_behind_goes(engine: EngineProcess, drives: bool) -> None:
-    endpoint = str(engine.endpoints[0])
-    with nullcontext() if drives else api.open_transport(endpoint):
-        command = [sys.executable, "-c", CLIENT, endpoint]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        assert len([name for name in files_of(engine.endpoints[0].address) if ".looks." in name]) == 3
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        until_none_left(lambda: [name for name in files_of(engine.endpoints[0].address) if ".looks." in name])
-    with api.open_transport(endpoint) as transport:
-        assert SessionClient(transport).ids() == []
-
-
 @dataclass(slots=True)
 class Talk:
     """All that was said."""
@@ -259,19 +186,6 @@ def test_sessions_advanced_together_are_under_way_together(drives: bool) -> None
         sessions = SessionClient(transport, worlds)
         outcomes = sessions.advance_all([AdvanceRequest(sessions.create(), 3) for _ in range(8)])
         assert [done.ticks_done for done in outcomes] == [3] * 8
-
-
-def test_an_engine_killed_meanwhile_ends_all_that_are_advanced_together(engine: EngineProcess) -> None:
-    with api.open_transport(engine.endpoints[0]) as transport:
-        sessions = SessionClient(transport)
-        turns = [AdvanceRequest(sessions.create(options=ENDLESS), 1_000_000_000) for _ in range(20)]
-        killer = threading.Timer(0.1, engine.kill)
-        killer.start()
-        with pytest.raises(PeerDied):
-            sessions.advance_all(turns, Deadline(PATIENCE_S))
-        with pytest.raises(PeerDied):
-            sessions.advance_all(turns)
-        killer.join()
 
 
 def test_a_look_that_outgrows_its_file_is_found_in_another_one() -> None:

@@ -1,10 +1,13 @@
-"""Names in use, foreign files, and hostile, broken and old peers of a segment."""
+"""Names in use, foreign files, hostile and old peers; and sides that come, end or are struck meanwhile."""
 
 from __future__ import annotations
 
 import os
 import struct
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport import api
+import lucky_transport_shm.client as shm_client
+from lucky_transport import api, native
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.toy import ToyEngine
@@ -21,15 +25,20 @@ from lucky_transport.errors import (
     ClosedError,
     ConfigError,
     EngineFailed,
+    LocalProtocolError,
     NotReachable,
     RemoteProtocolError,
     SegmentError,
 )
 from lucky_transport.shm.files.liveness import start_time
+from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.layout import FIELDS
+from lucky_transport.testing.suite import open_reference
 from tests.plugins.shm.toys import SCHEMA, connect, engine_process, reset
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
+
 
 SHM = Path("/dev/shm")
 
@@ -57,22 +66,15 @@ def test_a_name_in_use_is_refused_to_a_second_engine(name: str) -> None:
         api.serve("toy", f"shm://{name}")
 
 
-def test_a_killed_engines_segment_is_taken_over_by_the_next_engine(name: str) -> None:
-    with engine_process(name) as process:
-        assert (SHM / name).exists()  # once it is dead, any engine that starts meanwhile may remove it
-        process.kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        with engine_process(name), connect(name) as client:
-            assert reset(client).seq == 1
-
-
-def test_what_a_killed_engine_left_goes_when_the_next_engine_process_starts(name: str) -> None:
+def test_what_a_killed_engine_left_goes_when_the_next_starts_which_may_have_its_name(name: str) -> None:
     with engine_process(name) as process:
         assert (SHM / name).exists()  # once it is dead, any engine that starts meanwhile may remove it
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         with engine_process(f"{name}_next"):
             assert not (SHM / name).exists()
+        with engine_process(name), connect(name) as client:
+            assert reset(client).seq == 1
 
 
 class SeedClient:
@@ -184,3 +186,134 @@ def test_a_server_that_breaks_says_so_and_keeps_no_client_waiting(
         with pytest.raises(ClosedError, match="the engine closed"):
             reset(client)
         assert "a bug" in caplog.text
+
+
+# --- who comes and who leaves ---
+
+
+#: Long enough for an engine that waits for something to look at its client a few times.
+LOOKS_S = 0.2
+
+
+@contextmanager
+def served(name: str) -> Iterator[mmap]:
+    """Serve an engine; its segment, as a client that writes it word by word sees it."""
+    with (
+        api.serve("toy", f"shm://{name}", num_envs=2),
+        (SHM / name).open("r+b") as file,
+        mmap(file.fileno(), 0) as memory,
+    ):
+        yield memory
+
+
+def steps(name: str) -> bool:
+    """True when a client of its own can step the engine."""
+    with connect(name) as client:
+        reset(client)
+        return client.step(client.actions).seq == 2
+
+
+def test_a_client_that_takes_long_to_come_is_not_taken_for_one_that_left(name: str) -> None:
+    with served(name) as memory:
+        header.put(memory, "client_start", start_time(os.getpid()))
+        header.put(memory, "client_features", 1)
+        time.sleep(LOOKS_S)
+        header.put(memory, "client_pid", os.getpid())
+        time.sleep(LOOKS_S)
+        assert header.get(memory, "client_features") == 1
+        assert header.get(memory, "client_pid") == os.getpid()
+        header.put(memory, "client_start", 0)
+        header.put(memory, "client_pid", 0)
+        until(lambda: not header.get(memory, "client_features"))
+
+
+def test_a_client_that_came_and_left_before_the_engine_looked_is_let_go(name: str) -> None:
+    with served(name) as memory:
+        header.put(memory, "client_features", 1)
+        until(lambda: not header.get(memory, "client_features"))
+        assert steps(name)
+
+
+def test_a_client_that_died_before_it_said_that_it_is_there_is_let_go(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lucky_transport_shm.server.LOOP_SLICE_NS", int(2 * PATIENCE_S * 1e9))
+    with served(name) as memory:
+        header.put(memory, "client_start", start_time(os.getpid()) + 1)
+        header.put(memory, "client_features", 1)
+        until(lambda: header.get(memory, "park_engine"))
+        native.wake(memory, FIELDS["park_engine"].offset)
+        time.sleep(LOOKS_S)
+        header.put(memory, "client_pid", os.getpid())
+        until(lambda: not header.get(memory, "client_pid"))
+
+
+def test_a_client_says_that_it_comes_and_that_it_is_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[tuple[bool, int]] = []
+
+    def wake(memory: mmap, park: int, wake: Callable[[mmap, int], object] = native.wake) -> None:
+        said.append((header.get(memory, "client_features") > 0, header.get(memory, "client_pid")))
+        wake(memory, park)
+
+    with served(name):
+        monkeypatch.setattr(native, "wake", wake)
+        assert steps(name)
+    assert said[:2] == [(True, 0), (True, os.getpid())]
+
+
+def test_a_client_that_died_while_it_came_is_in_nobodys_way(name: str) -> None:
+    with served(name) as memory:
+        header.put(memory, "client_start", start_time(os.getpid()))
+        header.put(memory, "client_features", 1)
+        time.sleep(LOOKS_S)
+        assert steps(name)
+
+
+def test_an_engine_that_closes_in_order_in_a_step_is_closed_and_did_not_die(name: str) -> None:
+    with api.serve("toy", f"shm://{name}", num_envs=2) as serving, connect(name) as client:
+        reset(client)
+        server: Any = serving._servers[0]  # pyright: ignore[reportPrivateUsage]
+        server._stopping = True
+        (loop,) = (thread for thread in threading.enumerate() if thread.name == f"shm server {name}")
+        loop.join(PATIENCE_S)
+        assert not loop.is_alive()
+        client.send(client.actions)  # nobody looks at it any more
+        serving.stop()
+        with pytest.raises(ClosedError, match="the engine is closing"):
+            client.recv()
+        with pytest.raises(ClosedError, match="the engine closed"):
+            client.step(client.actions)
+
+
+@pytest.mark.parametrize("strikes_in", ["_step_slowly", "_await_frame", "_received", "_show"])
+def test_a_handler_that_raises_beside_a_slow_step_leaves_the_exchange_in_order(
+    name: str, monkeypatch: pytest.MonkeyPatch, strikes_in: str
+) -> None:
+    """Once the actions are published: at the entry of what waits for the frame, or of what takes it."""
+    plain, strikes = getattr(shm_client.ShmTransport, strikes_in), [True]
+
+    def struck(self: Any, *arguments: Any) -> Any:
+        if self._channel.seq == 2 and strikes:
+            strikes.clear()
+            raise KeyboardInterrupt
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(shm_client.ShmTransport, strikes_in, struck)
+    with (
+        engine_process(name, step_delay_s=0.2, seed=6),
+        connect(name) as client,
+        open_reference("toy", 2, seed=6) as reference,
+    ):
+        expected = [reset(reference).observations.tobytes()]
+        expected += [reference.step(reference.actions).observations.tobytes() for _ in range(2)]
+        reset(client)
+        with pytest.raises(KeyboardInterrupt):
+            client.step(client.actions)
+        if strikes_in in ("_step_slowly", "_await_frame"):
+            with pytest.raises(LocalProtocolError, match="outstanding"):
+                client.send(client.actions)
+            assert client.recv().observations.tobytes() == expected[1]
+        else:
+            with pytest.raises(LocalProtocolError, match="without a send"):
+                client.recv()
+        assert client.step(client.actions).observations.tobytes() == expected[2]
