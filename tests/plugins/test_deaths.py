@@ -320,6 +320,9 @@ def test_a_client_that_is_killed_leaves_nothing_and_makes_room_for_the_next(
         assert engine.ended.wait(PATIENCE_S)
     with contextlib.nullcontext(first) if first else api.open_transport(endpoint, load_settings()) as following:
         assert following.step(following.actions, np.ones(following.spec.num_envs, np.uint8)).seq == 1
+        if doing == "envs are under way":
+            following.send_envs(following.actions)
+            assert following.recv_envs(NUM_ENVS, Deadline(PATIENCE_S))[0].tolist() == list(range(NUM_ENVS))
         if engine == "cartpole":
             until(lambda: SessionClient(following).ids() == [])
         else:

@@ -1,9 +1,10 @@
-"""What is special about the gRPC client; what every transport promises is in test_grpc_contract.py."""
+"""What is special about the gRPC client: its services, connecting, and how an exchange ends."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -15,13 +16,20 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
-    ConfigError,
+    Busy,
+    ClosedError,
+    EngineFailed,
     NotReachable,
+    PeerTimeout,
+    RemoteProtocolError,
     SpecError,
+    Unimplemented,
 )
+from lucky_transport.messages.methods import method
 from lucky_transport.serving import Serving
 from lucky_transport.spec.batch_spec import ArraySpec
 from lucky_transport.testing.suite import open_reference
@@ -29,7 +37,8 @@ from lucky_transport.testing.trajectories import first_difference, random_moves,
 from lucky_transport_grpc import client as grpc_client
 from lucky_transport_grpc.metadata import WINDOW
 from lucky_transport_grpc.server import GrpcServer
-from tests.support.waiting import PATIENCE_S
+from tests.support.resources import threads_of
+from tests.support.waiting import PATIENCE_S, until, until_none_left
 
 Serve = Callable[..., Serving]
 SERVICES = ("batch", "agent")
@@ -48,14 +57,6 @@ def test_more_envs_than_one_batch_of_calls_give_the_references_bits(serve: Serve
         expected = record_frames(reference, moves)
     assert expected["truncated"].any()
     assert first_difference(record_frames(client, moves), expected) is None
-
-
-@pytest.mark.parametrize("service", SERVICES)
-def test_sending_and_receiving_apart_gives_the_same_bits_as_stepping(serve: Serve, connect: Any, service: str) -> None:
-    at_once, apart = connect(serve(seed=3), service), connect(serve(seed=3), service)
-    for actions, control in random_moves(at_once.spec, 60, seed=1):
-        apart.send(actions, control)
-        assert apart.recv().observations.tobytes() == at_once.step(actions, control).observations.tobytes()
 
 
 def test_frames_too_large_for_a_blocking_call_are_the_same(
@@ -129,12 +130,6 @@ def test_an_engine_that_starts_a_little_later_is_met(connect: Any, zeros: Any) -
         opened[0].close()
 
 
-@pytest.mark.parametrize("url", ["grpc://127.0.0.1", "grpc://127.0.0.1:1?service=fast"])
-def test_a_malformed_endpoint_is_refused_at_once(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"write for instance|expected one of"):
-        grpc_client.connect(Endpoint.parse(url), Settings())
-
-
 def test_proxy_variables_do_not_matter(serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "grpc_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
@@ -183,3 +178,142 @@ def test_the_agent_service_takes_what_float32_carries_exactly(serve: Serve, conn
 def test_a_discrete_observation_is_small_enough_for_the_agent_service(serve: Serve, connect: Any) -> None:
     discrete = ArraySpec("int64", (), 0, 15, n=16)
     assert connect(serve(Wide(discrete, FLOAT)), "agent").spec.observation == discrete
+
+
+# --- deadlines and drivers ---
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_expired_deadline_sends_the_step_all_the_same(serve: Serve, connect: Any, zeros: Any, service: str) -> None:
+    client = connect(serve(num_envs=1, step_delay_s=0.1), service)
+    with pytest.raises(PeerTimeout, match=r"within 0 s.*LUCKY_STEP_TIMEOUT_S"):
+        client.step(zeros(client), None, Deadline(0.0))
+    assert client.recv().seq == 1
+    assert client.step(zeros(client)).seq == 2
+
+
+def test_closing_ends_although_grpc_never_answers(serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = connect(serve())
+    forever, real_close = threading.Event(), client._connection._channel.close
+    monkeypatch.setattr(client._connection._channel, "close", forever.wait)
+    monkeypatch.setattr("lucky_transport_grpc.connection._CLOSE_S", 0.05)
+    client.close()
+    forever.set()
+    real_close()
+
+
+@pytest.mark.parametrize("first", SERVICES)
+@pytest.mark.parametrize("second", SERVICES)
+def test_a_second_driver_learns_which_client_drives(
+    serve: Serve, connect: Any, zeros: Any, first: str, second: str
+) -> None:
+    serving = serve(idle_s=0.0)
+    driver, other = connect(serving, first), connect(serving, second)
+    driver.step(zeros(driver))
+    with pytest.raises(Busy, match=rf"engine 'toy' is driven by grpc client of pid {os.getpid()} \(\w+\); close that"):
+        other.step(zeros(other))
+    driver.step(zeros(driver))
+    driver.close()
+    until(lambda: not serving.host.driver)
+    assert other.step(zeros(other)).seq == 1
+
+
+def test_a_legacy_client_that_does_nothing_is_replaced(serve: Serve, connect: Any, stub: Any, zeros: Any) -> None:
+    serving = serve(idle_s=0.0)
+    legacy = stub(serving)
+    legacy.call("Step")
+    client = connect(serving)
+    client.step(zeros(client))
+    with pytest.raises(Exception, match="is driven by grpc client of pid"):
+        legacy.call("Step")
+
+
+def test_a_legacy_client_that_does_something_is_not_replaced(serve: Serve, connect: Any, stub: Any, zeros: Any) -> None:
+    serving = serve(idle_s=60.0)
+    stub(serving).call("Step")
+    client = connect(serving)
+    with pytest.raises(Busy, match="is driven by grpc client ipv4:"):
+        client.step(zeros(client))
+
+
+# --- a chunked exchange that fails half way ---
+
+
+def test_an_engine_failure_in_the_middle_of_an_exchange_ends_it(serve: Serve, connect: Any, zeros: Any) -> None:
+    client = connect(serve(ToyEngine(300, fail_at=2)), "agent")  # 300 agents are two exchanges of the server
+    with pytest.raises(EngineFailed, match="asked to fail at step 2"):
+        client.step(zeros(client))
+    assert client.step(zeros(client)).seq == 1
+
+
+# --- closing ---
+
+
+def test_a_call_begun_while_another_thread_closes_is_refused_as_one_begun_afterwards(
+    serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport, row = connect(serve()), method("AgentService/GetAgentSchema")
+    beginning = transport._connection._beginning
+    run = beginning.run
+
+    def run_once_closed(task: Callable[[], object]) -> None:
+        transport.close()
+        run(task)
+
+    monkeypatch.setattr(beginning, "run", run_once_closed)
+    with pytest.raises(ClosedError, match="the transport is closed"):
+        transport.begin(row, row.request())
+
+
+def test_reset_options_begun_at_an_engine_without_the_batch_service_stay_with_the_client(
+    serve: Serve, connect: Any
+) -> None:
+    client = connect(serve(legacy=True), "agent")
+    row = method("BatchService/SetResetOptions")
+    assert client.begin(row, row.request(), None).result(PATIENCE_S).success
+    with pytest.raises(Unimplemented, match="a legacy engine takes reset options as a contract only"):
+        client.begin(row, row.request(options_json='{"a": 1}'), None)
+
+
+def test_closing_releases_the_lease_and_the_threads(serve: Serve, connect: Any, zeros: Any) -> None:
+    serving, before = serve(), set(threads_of("channel_spin"))
+    client = connect(serving)
+    client.step(zeros(client))
+    client.close()
+    until(lambda: not serving.host.driver)
+    until_none_left(lambda: set(threads_of("channel_spin")) - before)
+
+
+def test_closing_ends_a_wait_in_another_thread(serve: Serve, connect: Any, zeros: Any) -> None:
+    entered, resume = threading.Event(), threading.Event()
+
+    class Slow(ToyEngine):
+        def step(self, control: Any) -> None:
+            entered.set()
+            resume.wait(PATIENCE_S)
+
+    client = connect(serve(Slow(1)))
+    client.send(zeros(client))
+    failures: list[str] = []
+
+    def wait() -> None:
+        try:
+            client.recv()
+        except ClosedError as error:
+            failures.append(str(error))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert entered.wait(PATIENCE_S)
+    client.close()
+    waiting.join(PATIENCE_S)
+    resume.set()
+    assert failures == ["the transport is closed; connect again"]
+
+
+def test_a_frame_out_of_order_is_refused(serve: Serve, connect: Any, zeros: Any) -> None:
+    client = connect(serve(), "batch")
+    client.step(zeros(client))
+    client._exchange._frame_seq += 1
+    with pytest.raises(RemoteProtocolError, match="frame 2 after frame 2: one was lost"):
+        client.step(zeros(client))

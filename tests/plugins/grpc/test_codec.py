@@ -1,4 +1,4 @@
-"""Dataclasses become protobuf messages and back; fields are equal because both are generated from one file."""
+"""Dataclasses become protobuf messages and back, and packed bytes arrays; what does not fit is refused."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lucky_transport.errors import RemoteProtocolError, SpecError
+from lucky_transport_grpc.packing import unpack
+
 pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport.codec import flatbuffers
+from lucky_transport.engine import Buffers
+from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages import (
     EntityId,
     GetEntityRequest,
@@ -28,6 +33,7 @@ from lucky_transport.messages import (
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport_grpc import _pb
+from lucky_transport_grpc.agent_rows import AgentRows
 from lucky_transport_grpc.codec import decode, encode, response_in
 from tests.support.message_strategies import messages
 
@@ -187,3 +193,65 @@ def test_fields_that_this_version_does_not_know_are_not_dropped_in_silence(paylo
 def test_any_bytes_are_a_message_or_refused_in_one_way(row: Any, payload: bytes) -> None:
     with contextlib.suppress(ValueError):
         assert type(response_in(row, payload)) is row.response
+
+
+# --- packed bytes ---
+
+
+@given(data=st.binary(max_size=40))
+def test_any_other_size_is_refused_with_both_sizes(data: bytes) -> None:
+    if len(data) == 24:
+        return
+    with pytest.raises(RemoteProtocolError, match=rf"rewards: {len(data)} bytes, expected 24"):
+        unpack("rewards", data, "float32", (6,), RemoteProtocolError)
+
+
+def test_any_nonzero_byte_is_true() -> None:
+    back = unpack("x", b"\x00\x02\xff", "bool", (3,), SpecError)
+    assert back.tobytes() == b"\x00\x01\x01"
+    assert not back.flags.writeable
+
+
+# --- a Step response of an engine of others ---
+
+
+SPEC = ToyEngine(3, obs_size=2).spec
+RESPONSE: Any = _pb.message_class("hazel.rpc.StepResponse")
+
+
+def _response(**changes: Any) -> Any:
+    plain = {
+        "success": True,
+        "observation": {"observations": [0.5, -0.5]},
+        "reward_signals": {"alive": 1.0, "centred": -0.25},
+        "termination_flags": {"out_of_range": True, "time_out": False},
+        "terminated": True,
+    }
+    return RESPONSE(**plain | changes)
+
+
+@pytest.fixture
+def rows() -> AgentRows:
+    return AgentRows(SPEC, Buffers.allocate(SPEC))
+
+
+def test_terms_the_engine_sends_beside_those_of_the_spec_are_left_out(rows: AgentRows) -> None:
+    rows.take_step(0, _response(reward_signals={"alive": 1.0, "centred": 0.0, "energy": 9.0}))
+    assert rows.frame().rewards[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {"reward_signals": {"alive": 1.0}},
+            r"agent_1: the Step carries no term 'centred'; it has rewards \['alive'\]",
+        ),
+        ({"termination_flags": {}}, "agent_1: the Step carries no term 'out_of_range'"),
+        ({"observation": {"observations": [1.0]}}, "agent_1: 1 observation values, expected 2 as in its schema"),
+        ({"observation": {}}, "agent_1: 0 observation values"),
+    ],
+)
+def test_what_a_response_lacks_is_named(rows: AgentRows, changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=text):
+        rows.take_step(1, _response(**changes))

@@ -59,9 +59,12 @@ class _Eager(_Lazy):
         return itertools.chain(continuation(client_call_details, request_iterator))
 
 
-@pytest.fixture(params=["lazy", "eager", "opentelemetry"])
+@pytest.fixture(params=["none", "lazy", "eager", "opentelemetry"])
 def intercepted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """Every channel of this process has an interceptor."""
+    """Every channel of this process has an interceptor, or none."""
+    if request.param == "none":
+        yield
+        return
     if request.param == "opentelemetry":
         if importlib.util.find_spec("opentelemetry.instrumentation.grpc") is None:
             pytest.skip("opentelemetry-instrumentation-grpc is not installed")

@@ -1,8 +1,13 @@
-"""A server takes its address for itself, tells where it is, and leaves nothing behind."""
+"""A server takes its address for itself, tells where it is and what it offers, and leaves nothing behind."""
 
 from __future__ import annotations
 
+import builtins
+import logging
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +15,17 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ConfigError, NotReachable
+from lucky_transport_grpc.address import SocketFile, service_of, target_of
+
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport.config import Settings
-from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import ConfigError, NotReachable, PeerDied
+from lucky_transport.errors import PeerDied
 from lucky_transport.serving import Serving
+from lucky_transport.version import install_command
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.server import GrpcServer, server
 from tests.support.waiting import PATIENCE_S, until
@@ -34,12 +43,6 @@ def test_port_0_becomes_the_real_port(serve: Serve, connect: Any) -> None:
 
 def test_the_returned_endpoint_keeps_its_options(serve: Serve) -> None:
     assert serve(endpoint="grpc://127.0.0.1:0?service=agent").endpoints[0].options == (("service", "agent"),)
-
-
-def test_a_taken_port_is_an_error_that_names_it(serve: Serve) -> None:
-    endpoint = serve().endpoints[0]
-    with pytest.raises(NotReachable, match=endpoint.address), Serving(ToyEngine(), [server(endpoint, Settings())]):
-        pass
 
 
 def test_a_taken_port_is_told_by_us_before_grpc_writes_lines_of_its_own(
@@ -62,11 +65,6 @@ def test_an_unknown_host_is_an_error() -> None:
 def test_an_address_of_another_machine_is_an_error(serve: Serve) -> None:
     with pytest.raises(NotReachable, match=r"grpc://203\.0\.113\.1:1"):
         serve(endpoint="grpc://203.0.113.1:1")
-
-
-def test_a_malformed_endpoint_is_refused_before_anything_starts() -> None:
-    with pytest.raises(ConfigError, match="host:port"):
-        server(Endpoint.parse("grpc://nowhere"), Settings())
 
 
 def test_a_unix_socket_serves_and_is_gone_afterwards(connect: Any, tmp_path: Path, zeros: Any) -> None:
@@ -146,16 +144,6 @@ def test_stopping_ends_in_time_while_the_engine_hangs(serve: Serve, connect: Any
         resume.set()
 
 
-@pytest.mark.parametrize(
-    "method", ["ListRobotControllers", "/hazel.rpc.SceneService/EnterPlayMode", "/hazel.rpc.LidarService/GetLidarScan"]
-)
-def test_a_method_the_engine_lacks_is_unimplemented_by_name(serve: Serve, stub: Any, refused: Any, method: str) -> None:
-    error = refused(stub(serve()).call, method)
-    path = method if method.startswith("/") else f"/hazel.rpc.AgentService/{method}"
-    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
-    assert error.details() == f"engine 'toy' does not implement {path}"
-
-
 def test_an_unknown_method_is_unimplemented(serve: Serve, stub: Any, refused: Any) -> None:
     call = stub(serve()).channel.unary_unary("/hazel.rpc.AgentService/Fly")
     error = refused(call, b"", timeout=10)
@@ -169,3 +157,156 @@ def test_thousands_of_calls_may_be_pending(serve: Serve, stub: Any) -> None:
     calls = [raw.start("Step", timeout_s=600, agent_name="agent_0") for _ in range(3000)]
     numbers = [call.result().observation.frame_number for call in calls]
     assert sorted(numbers) == list(range(1, 3001))
+
+
+# --- addresses ---
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("grpc://127.0.0.1:50051", "127.0.0.1:50051"),
+        ("grpc://localhost:1?service=agent", "localhost:1"),
+        ("grpc://[::1]:50051", "[::1]:50051"),
+        ("grpc+unix:///run/x.sock", "unix:/run/x.sock"),
+        ("grpc+unix://x.sock", "unix:x.sock"),
+    ],
+)
+def test_an_endpoint_becomes_a_grpc_target(url: str, target: str) -> None:
+    assert target_of(Endpoint.parse(url)) == target
+
+
+@pytest.mark.parametrize(
+    "url", ["grpc:", "grpc://127.0.0.1", "grpc://:50051", "grpc://h:port", "grpc://h:70000", "grpc+unix:"]
+)
+def test_a_malformed_address_is_named_with_an_example(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"write for instance grpc"):
+        target_of(Endpoint.parse(url))
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [("service=fast", "expected one of auto, batch, agent"), ("sevrice=agent", "did you mean 'service'")],
+)
+def test_an_option_there_is_not_is_refused(query: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        service_of(Endpoint.parse(f"grpc://h:1?{query}"))
+
+
+def test_a_file_that_is_no_socket_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("precious")
+    with pytest.raises(NotReachable, match="a file that is no socket is there"):
+        SocketFile(Endpoint.parse(f"grpc+unix://{path}")).prepare()
+    assert path.read_text() == "precious"
+
+
+def test_only_the_own_socket_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "x.sock"
+    mine = SocketFile(Endpoint.parse(f"grpc+unix://{path}"))
+    with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
+        first.bind(str(path))
+        mine.protect()
+        path.rename(tmp_path / "kept.sock")  # keeps the inode in use, so that the next file gets another one
+        second.bind(str(path))
+        mine.remove()
+        assert path.is_socket()
+
+
+# --- what tools find out ---
+
+
+def test_reflection_lists_and_describes_what_is_served(serve: Serve, stub: Any) -> None:
+    pytest.importorskip("grpc_reflection")
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+    database: Any = ProtoReflectionDescriptorDatabase(stub(serve()).channel)
+    assert list(database.get_services()) == [
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1alpha.ServerReflection",
+        "hazel.rpc.AgentService",
+        "hazel.rpc.MujocoService",
+        "hazel.rpc.SceneService",
+        "hazel.rpc.TelemetryService",
+        "lucky_transport.v1.BatchService",
+    ]
+    pool = DescriptorPool(database)
+    for name, method in (
+        ("hazel.rpc.AgentService", "Step"),
+        ("lucky_transport.v1.BatchService", "Exchange"),
+        ("grpc.health.v1.Health", "Check"),
+    ):
+        assert method in pool.FindServiceByName(name).methods_by_name
+
+
+def test_health_says_serving_for_the_server_and_each_service(serve: Serve, stub: Any) -> None:
+    pytest.importorskip("grpc_health")
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+    pb: Any = health_pb2
+    health: Any = health_pb2_grpc.HealthStub(stub(serve()).channel)
+    for service in ("", "hazel.rpc.AgentService", "lucky_transport.v1.BatchService"):
+        assert health.Check(pb.HealthCheckRequest(service=service), timeout=10).status == pb.HealthCheckResponse.SERVING
+
+
+def test_a_service_that_is_off_is_neither_listed_nor_serving(serve: Serve, stub: Any) -> None:
+    pytest.importorskip("grpc_reflection")
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+    pb: Any = health_pb2
+    serving = serve()
+    channel = stub(serving).channel
+    database: Any = ProtoReflectionDescriptorDatabase(channel)
+    health: Any = health_pb2_grpc.HealthStub(channel)
+    watched = health.Watch(pb.HealthCheckRequest(service="hazel.rpc.SceneService"), timeout=PATIENCE_S)
+    assert next(watched).status == pb.HealthCheckResponse.SERVING
+    serving.host.switch.change(off=["SceneService"])
+    assert next(watched).status == pb.HealthCheckResponse.NOT_SERVING
+    assert "hazel.rpc.SceneService" not in database.get_services()
+    assert health.Check(pb.HealthCheckRequest(service=""), timeout=10).status == pb.HealthCheckResponse.SERVING
+    serving.host.switch.change(on=["SceneService"])
+    assert next(watched).status == pb.HealthCheckResponse.SERVING
+    assert "hazel.rpc.SceneService" in database.get_services()
+
+
+def test_without_their_packages_the_server_serves_and_says_so(
+    serve: Serve, connect: Any, zeros: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real_import = builtins.__import__
+
+    def refuse(name: str, *arguments: Any, **options: Any) -> Any:
+        if name.startswith(("grpc_health", "grpc_reflection")):
+            raise ImportError(f"no module {name}")
+        return real_import(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with caplog.at_level(logging.WARNING, "lucky_transport"):
+        serving = serve()
+    monkeypatch.undo()
+    assert ["no health service" in caplog.text, "no reflection" in caplog.text] == [True, True]
+    assert install_command("discovery") in caplog.text
+    client = connect(serving)
+    assert client.step(zeros(client)).seq == 1
+
+
+@pytest.mark.exhaustive
+def test_a_fork_beside_a_server_does_not_crash_the_child() -> None:
+    script = """
+import os, warnings
+import numpy as np
+import lucky_transport
+
+warnings.simplefilter("ignore", DeprecationWarning)
+with lucky_transport.serve("toy", "grpc://127.0.0.1:0") as serving:
+    with lucky_transport.connect(str(serving.endpoints[0])) as client:
+        for _ in range(60):
+            client.transport.step(np.zeros((1, 2), np.float32))
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+"""
+    environment = {key: value for key, value in os.environ.items() if key != "GRPC_ENABLE_FORK_SUPPORT"}
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=100, env=environment)

@@ -96,24 +96,6 @@ def test_the_call_of_a_stream_is_over_when_its_handler_has_ended(serve: Serve, c
     assert over.wait(PATIENCE_S)
 
 
-def test_a_client_that_drops_its_stream_ends_the_handler(serve: Serve, connect: Any) -> None:
-    engine = Watched()
-    client = connect(serve(engine))
-    next(client.stream(TELEMETRY, StreamTelemetryRequest(1)))
-    assert engine.ended.wait(PATIENCE_S)
-
-
-def test_closing_the_client_ends_the_handler(serve: Serve, connect: Any) -> None:
-    engine = Watched()
-    client = connect(serve(engine))
-    stream = client.stream(TELEMETRY, StreamTelemetryRequest(1))
-    next(stream)
-    client.close()
-    assert engine.ended.wait(PATIENCE_S)
-    with pytest.raises(ClosedError):
-        next(stream)
-
-
 def test_a_stream_that_is_read_after_its_deadline_ends_though_items_were_kept(
     connect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,18 +1,23 @@
-"""Step as a legacy client sees it: one agent per call, refusals in the response, batches by metadata."""
+"""Step and ResetAgent as a legacy client sees them: an agent a call, refusals in the response, batches by metadata."""
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+from tests.support.walks import Recorder, check_walk, walk_of, watched_threads
 
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+pytest.importorskip("grpc")
+
+from lucky_transport.engine import HOLD, RESET, Handler
 from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.messages import SetResetOptionsResponse
 from lucky_transport.serving import Serving
 from lucky_transport.testing.dial import DialEngine
 from lucky_transport_grpc.errors import from_rpc
@@ -52,67 +57,20 @@ def test_a_step_answers_with_the_whole_frame_of_its_agent(serve: Serve, stub: An
     assert reply.reward_signals["alive"] == 1.0
 
 
-def test_the_empty_name_is_the_first_agent(serve: Serve, stub: Any) -> None:
-    assert stub(serve()).call("Step", actions=[0, 0]).observation.agent_name == "agent_0"
-
-
-def test_frame_numbers_grow_within_an_episode(serve: Serve, stub: Any) -> None:
-    raw = stub(serve())
-    for _ in range(2):
-        raw.call("ResetAgent")
-        numbers = [raw.call("Step", actions=[0, 0]).observation.frame_number for _ in range(5)]
-        assert all(b > a for a, b in itertools.pairwise(numbers))
-
-
-def test_a_step_moves_its_agent_and_no_other(serve: Serve, stub: Any) -> None:
-    serving = serve(num_envs=3, seed=4)
-    alone = serve(num_envs=3, seed=4)
-    raw, other = stub(serving), stub(alone)
-    expected = [list(other.call("Step", agent_name="agent_2", actions=[1, 1]).observation.observations)]
-    for _ in range(4):
-        raw.call("Step", agent_name="agent_0", actions=[1, 1])
-    assert [list(raw.call("Step", agent_name="agent_2", actions=[1, 1]).observation.observations)] == expected
-
-
-def test_without_actions_the_engine_ticks_with_zeros(serve: Serve, stub: Any) -> None:
-    raw, other = stub(serve(seed=1)), stub(serve(seed=1))
-    raw.call("Step", actions=[1, 1])
-    other.call("Step", actions=[1, 1])
-    tick = raw.call("Step").observation
-    assert list(tick.actions) == [0, 0]
-    assert list(tick.observations) == list(other.call("Step", actions=[0, 0]).observation.observations)
+def _group(indices: list[int], value: float = 1.0) -> dict[str, Any]:
+    return {"group_name": "legs", "actions": [value], "action_indices": indices}
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"agent_name": "agent_7"}, "no agent 'agent_7'; there are agent_0 to agent_2"),
         ({"agent_name": "robot"}, "no agent 'robot'; there are agent_0 to agent_2"),
         ({"actions": [1.0] * 3}, "actions have shape (1, 3), expected (1, 2): axis 1 has 3 instead of 2"),
-        (
-            {"agent_name": "agent_1", "actions": [0, float("nan")]},
-            "actions are not finite: nan at [1, 1] (env 1); nothing was sent to the engine",
-        ),
-        (
-            {"actions": [float("-inf"), 0]},
-            "actions are not finite: -inf at [0, 0] (env 0); nothing was sent to the engine",
-        ),
-        (
-            {"camera_requests": [{"name": "front"}]},
-            "in-step cameras are not served yet (1 requested); send the Step without camera_requests",
-        ),
-        (
-            {"action_groups": [{"group_name": "legs", "actions": [1], "action_indices": [0, 1]}]},
-            "action group 'legs' has 1 actions for 2 indices",
-        ),
-        (
-            {"action_groups": [{"group_name": "legs", "actions": [1], "action_indices": [2]}]},
-            "action group 'legs': index 2, expected 0 to 1",
-        ),
-        (
-            {"action_groups": [{"group_name": "legs", "actions": [float("inf")], "action_indices": [1]}]},
-            "actions are not finite: inf at [0, 1] (env 0); nothing was sent to the engine",
-        ),
+        ({"agent_name": "agent_1", "actions": [0, float("nan")]}, "are not finite: nan at [1, 1] (env 1); nothing was"),
+        ({"camera_requests": [{"name": "front"}]}, "in-step cameras are not served yet (1 requested); send the Step"),
+        ({"action_groups": [_group([0, 1])]}, "action group 'legs' has 1 actions for 2 indices"),
+        ({"action_groups": [_group([2])]}, "action group 'legs': index 2, expected 0 to 1"),
+        ({"action_groups": [_group([1], float("inf"))]}, "actions are not finite: inf at [0, 1] (env 0)"),
     ],
 )
 def test_a_wrong_step_says_what_is_wrong_and_moves_nothing(
@@ -121,7 +79,7 @@ def test_a_wrong_step_says_what_is_wrong_and_moves_nothing(
     serving = serve(Counting(3))
     reply = stub(serving).call("Step", **fields)
     assert not reply.success
-    assert reply.message == message
+    assert message in reply.message
     assert _step_count(serving) == 0
 
 
@@ -153,21 +111,6 @@ def _contract(rewards: list[str], terminations: list[str]) -> dict[str, Any]:
         "rewards": {"engine_terms": [{"name": name} for name in rewards]},
         "terminations": {"terms": [{"name": name} for name in terminations]},
     }
-
-
-def test_steps_carry_exactly_the_terms_that_their_client_negotiated(serve: Serve, stub: Any) -> None:
-    raw = stub(serve())
-    for rewards, terminations in ((["centred"], []), ([], ["time_out"]), (["alive", "centred"], ["out_of_range"])):
-        assert raw.call("NegotiateTask", ME, contract=_contract(rewards, terminations)).success
-        reply = raw.call("Step", ME)
-        assert sorted(reply.reward_signals) == rewards
-        assert sorted(reply.termination_flags) == terminations
-
-
-def test_what_one_client_negotiated_changes_no_others_steps(serve: Serve, stub: Any) -> None:
-    serving = serve()
-    stub(serving).call("NegotiateTask", (("lucky-client", "other"),), contract=_contract(["alive"], []))
-    assert len(stub(serving).call("Step", ME).reward_signals) == 2
 
 
 def test_a_refused_negotiation_changes_nothing(serve: Serve, stub: Any) -> None:
@@ -208,33 +151,18 @@ def test_a_mark_without_a_reset_is_refused(serve: Serve, stub: Any, refused: Any
     assert "agent_0 was not reset" in error.details()
 
 
-@pytest.mark.parametrize("actions", [[], [0.0, 0.0]])
-def test_the_real_clients_reset_costs_one_tick_where_a_reset_ticks(
-    serve: Serve, stub: Any, actions: list[float]
+@pytest.mark.parametrize(
+    ("reset_ticks", "actions", "steps"), [(1, [], 1), (1, [0.0, 0.0], 1), (1, [0.0, 0.1], 2), (0, [0.0, 0.0], 2)]
+)
+def test_the_zero_step_after_a_reset_that_ticks_is_that_tick(
+    serve: Serve, stub: Any, reset_ticks: int, actions: list[float], steps: int
 ) -> None:
-    serving = serve(Counting(2, reset_ticks=1))
+    serving = serve(Counting(2, reset_ticks=reset_ticks))
     raw = stub(serving)
     raw.call("ResetAgent")
-    raw.call("Step", actions=actions)
-    assert _step_count(serving) == 1
-    raw.call("Step", actions=actions)
-    assert _step_count(serving) == 2
-
-
-def test_a_step_with_actions_after_a_reset_steps(serve: Serve, stub: Any) -> None:
-    serving = serve(Counting(2, reset_ticks=1))
-    raw = stub(serving)
-    raw.call("ResetAgent")
-    raw.call("Step", actions=[0, 0.1])
-    assert _step_count(serving) == 2
-
-
-def test_where_a_reset_does_not_tick_the_zero_step_after_it_does(serve: Serve, stub: Any) -> None:
-    serving = serve(Counting(2, reset_ticks=0))
-    raw = stub(serving)
-    raw.call("ResetAgent")
-    raw.call("Step", actions=[0, 0])
-    assert _step_count(serving) == 2
+    for more in range(2):
+        raw.call("Step", actions=actions)
+        assert _step_count(serving) == steps + more
 
 
 # --- batches and repeats ---
@@ -274,20 +202,6 @@ def test_a_batch_that_names_an_agent_twice_is_refused_as_a_whole(serve: Serve, s
         assert "names an agent twice: [1, 1]" in str(from_rpc(call.exception(), ""))
 
 
-def test_a_batch_that_never_becomes_complete_ends_for_every_call_and_leaves_nothing(serve: Serve, stub: Any) -> None:
-    serving = serve(Counting(3))
-    raw = stub(serving)
-    batch = (*ME, ("lucky-batch", "3"))
-    patient = raw.start("Step", batch, timeout_s=60, agent_name="agent_0")
-    hasty = raw.start("Step", batch, timeout_s=0.2, agent_name="agent_1")
-    assert hasty.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert patient.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert "a batch of 3 Steps got only 2" in patient.details()
-    calls = [raw.start("Step", batch, agent_name=f"agent_{i}") for i in range(3)]
-    assert all(call.result().success for call in calls)
-    assert _step_count(serving) == 1
-
-
 @pytest.mark.parametrize("size", ["0", "257", "many", "-1"])
 def test_a_batch_size_that_makes_no_sense_is_refused(serve: Serve, stub: Any, size: str, refused: Any) -> None:
     error = refused(stub(serve()).call, "Step", (*ME, ("lucky-batch", size)))
@@ -322,3 +236,97 @@ def test_an_engine_without_hold_cannot_step_one_agent_of_several(serve: Serve, s
     assert "cannot hold envs while others step" in error.details()
     calls = [raw.start("Step", (*ME, ("lucky-batch", "2")), agent_name=f"agent_{i}") for i in range(2)]
     assert all(call.result().success for call in calls)
+
+
+# --- resets ---
+
+
+class Noting(ToyEngine):
+    """Notes the control bytes of each exchange and the contracts between them."""
+
+    def __init__(self, num_envs: int, *, takes_contracts: bool = True) -> None:
+        self.noted: list[Any] = []
+        self._takes_contracts = takes_contracts
+        super().__init__(num_envs)
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        if not self._takes_contracts:
+            return {}
+        return {"/lucky_transport.v1.BatchService/SetResetOptions": self._note}
+
+    def _note(self, request: Any) -> SetResetOptionsResponse:
+        self.noted.append(round(request.contract.joint_position_noise, 3))
+        return SetResetOptionsResponse(True)
+
+    def step(self, control: Any) -> None:
+        self.noted.append(None if control is None else control.tolist())
+        super().step(control)
+
+
+def test_a_reset_happens_at_once_for_its_agent_alone(serve: Serve, stub: Any) -> None:
+    engine = Noting(3)
+    reply = stub(serve(engine)).call("ResetAgent", agent_name="agent_1")
+    assert (reply.success, reply.message) == (True, "")
+    assert engine.noted == [[HOLD, RESET, HOLD]]
+
+
+def test_an_empty_contract_asks_for_nothing(serve: Serve, stub: Any) -> None:
+    engine = Noting(1, takes_contracts=False)
+    assert stub(serve(engine)).call("ResetAgent", simulation_contract={}).success
+    assert engine.noted == [[RESET]]
+
+
+def test_an_engine_without_reset_options_refuses_a_contract(serve: Serve, stub: Any) -> None:
+    engine = Noting(1, takes_contracts=False)
+    reply = stub(serve(engine)).call("ResetAgent", simulation_contract={"terrain_type": "rough"})
+    assert not reply.success
+    assert "takes no simulation contract" in reply.message
+    assert engine.noted == []
+
+
+def test_the_resets_of_a_batch_are_one_exchange(serve: Serve, stub: Any) -> None:
+    engine = Noting(4)
+    raw = stub(serve(engine))
+    batch = (*ME, ("lucky-batch", "3"))
+    calls = [raw.start("ResetAgent", batch, agent_name=f"agent_{i}") for i in (3, 0, 1)]
+    assert all(call.result().success for call in calls)
+    assert engine.noted == [[RESET, RESET, HOLD, RESET]]
+
+
+def test_a_batch_with_two_contracts_is_reset_one_contract_after_the_other(serve: Serve, stub: Any) -> None:
+    engine = Noting(3)
+    raw = stub(serve(engine))
+    batch = (*ME, ("lucky-batch", "3"))
+    noises = (0.25, 0.75, 0.25)
+    calls = [
+        raw.start("ResetAgent", batch, agent_name=f"agent_{i}", simulation_contract={"joint_position_noise": noise})
+        for i, noise in enumerate(noises)
+    ]
+    assert all(call.result().success for call in calls)
+    pairs = dict(zip(engine.noted[::2], engine.noted[1::2], strict=True))
+    assert pairs == {0.25: [RESET, HOLD, RESET], 0.75: [HOLD, RESET, HOLD]}
+
+
+def test_an_engine_that_fails_in_a_reset_is_a_status(serve: Serve, stub: Any, refused: Any) -> None:
+    error = refused(stub(serve(fail_at=1)).call, "ResetAgent")
+    assert error.code() is grpc.StatusCode.INTERNAL
+    assert "toy engine was asked to fail at step 1" in error.details()
+
+
+# --- the walk of the page on agents' steps ---
+
+
+PAGE = Path(__file__).parents[3] / "plugins" / "lucky_transport_grpc" / "AGENT_STEPS.md"
+WALK = walk_of(PAGE, "One step of four agents")
+
+
+def test_the_walk_is_short_and_its_files_have_what_it_names() -> None:
+    check_walk(PAGE, WALK)
+
+
+def test_a_step_of_four_agents_goes_the_way_that_the_page_shows(serve: Any, connect: Any, zeros: Any) -> None:
+    recorder = Recorder()
+    with watched_threads(recorder):
+        client = connect(serve(num_envs=4), "agent")
+        assert recorder.missing(WALK, lambda: client.step(zeros(client))) is None
