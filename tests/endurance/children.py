@@ -21,7 +21,7 @@ from lucky_transport.engine import Engine
 from tests.endurance.checked_engine import CheckedEngine
 from tests.endurance.client_thread import OPERATIONS, ClientThread
 from tests.endurance.fault_points import Fault, armed, watch
-from tests.endurance.workloads import ENGINE, load
+from tests.endurance.workloads import ENGINE, work
 
 __all__ = [
     "LIMIT_S",
@@ -186,14 +186,13 @@ def client_process(
     elif fault is not None:
         watch(armed(fault, lambda moment, child: link.send(("fault", (moment, child)))))
     while not link.poll():
-        work = load(kind)(endpoint, **settings)
         done = 0
-        while operations is None or done < operations:
-            next(work)
-            done += 1
-            if done == 1 and operations is None:
-                link.send(("round", None))
-        work.close()
+        with work(kind, endpoint, **settings) as once:
+            while operations is None or done < operations:
+                once()
+                done += 1
+                if done == 1 and operations is None:
+                    link.send(("round", None))
         link.send(("round", None))
     link.send(("points", seen))
     with suppress(EOFError):

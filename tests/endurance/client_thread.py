@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
 from typing import Any
 
 from lucky_transport.errors import TransportError
-from tests.endurance.workloads import load
+from tests.endurance.workloads import work
 
 __all__ = ["OPERATIONS", "ClientThread", "checked"]
 
@@ -39,21 +38,19 @@ class ClientThread:
     def _run(self) -> None:
         kind, endpoint, settings, operations = self._arguments
         while not self._stops and self.error is None:
-            work = load(kind)(endpoint, **settings)
             done = 0
             try:
-                while not self._stops and (operations is None or done < operations):
-                    self._begun_ns = time.monotonic_ns()
-                    next(work)
-                    done += 1
-                    self.rounds += operations is None
-                work.close()
+                self._begun_ns = time.monotonic_ns()
+                with work(kind, endpoint, **settings) as once:
+                    while not self._stops and (operations is None or done < operations):
+                        self._begun_ns = time.monotonic_ns()
+                        once()
+                        done += 1
+                        self.rounds += operations is None
                 self.rounds += 1
             except Exception as error:  # it is judged by the thread that looks on
                 self.ended_s = time.monotonic()
                 self.error = error
-                with suppress(Exception):
-                    work.close()
 
     def begun_after(self, moment: int) -> float:
         """Return how many seconds after the fault the last operation began."""

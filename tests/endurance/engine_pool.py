@@ -16,7 +16,7 @@ from tests.endurance.children import LIMIT_S, Child, Speaker, engine_process, fo
 from tests.endurance.command_engine import CommandEngine
 from tests.endurance.fault_points import Fault
 from tests.endurance.leaks import allowed_engine, settled
-from tests.endurance.workloads import engine_of, load
+from tests.endurance.workloads import engine_of, work
 from tests.support.resources import Resources, measure, released
 
 __all__ = ["PATIENT", "EnginePool"]
@@ -96,8 +96,8 @@ class EnginePool:
 
     def use(self, kind: str) -> None:
         """Do a little work, which must succeed."""
-        with contextlib.closing(load(kind)(self.endpoint(engine_of(kind)), **self._settings)) as work:
-            next(work)
+        with work(kind, self.endpoint(engine_of(kind)), **self._settings) as once:
+            once()
 
     @contextlib.contextmanager
     def driven(self, engine: str) -> Any:

@@ -12,14 +12,24 @@ import asyncio
 import contextlib
 import itertools
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from random import Random
 from typing import Any
 
 from lucky_transport import api
 from lucky_transport.messages.methods import method
 
-__all__ = ["LOOP_KINDS", "SET_STATE", "LoopWork", "cancel", "long_messages", "long_state"]
+__all__ = [
+    "DEADLINE_S",
+    "LOOP_KINDS",
+    "SET_STATE",
+    "LoopWork",
+    "Once",
+    "cancel",
+    "long_messages",
+    "long_state",
+    "on_a_loop",
+]
 
 DEADLINE_S = 30.0
 #: Items of a stream that nobody reads to its end.
@@ -116,25 +126,27 @@ def cancel(work: LoopWork, times: int, moments: Random) -> int:
     return 0
 
 
-def _on_a_loop(opened: Callable[[str], Any]) -> Callable[[str], Iterator[LoopWork]]:
+#: What does some work once; on an event loop it is awaited.
+Once = Callable[[], Any]
+
+
+def on_a_loop(opened: Callable[[str], Any]) -> Callable[..., Generator[LoopWork]]:
     """Return what yields the work of `opened`, an asynchronous generator of one coroutine function."""
 
-    def work(endpoint: str) -> Iterator[LoopWork]:
+    def work(endpoint: str) -> Generator[LoopWork]:
         loop = asyncio.new_event_loop()
         try:
             context = contextlib.asynccontextmanager(opened)(endpoint)
             once = loop.run_until_complete(context.__aenter__())
-            done = LoopWork(loop, once)
-            yield done
-            done()
-            loop.run_until_complete(context.__aexit__(None, None, None))
+            try:
+                yield LoopWork(loop, once)
+            finally:
+                loop.run_until_complete(context.__aexit__(None, None, None))
+                loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             loop.close()
 
     return work
-
-
-Once = Callable[[], Awaitable[object]]
 
 
 async def _unary(endpoint: str) -> AsyncIterator[Once]:
@@ -175,18 +187,6 @@ async def _images(endpoint: str) -> AsyncIterator[Once]:
         yield _reads(lambda: client.camera.stream_camera("front"), lambda item: item.frame_number)
 
 
-async def _stub_unary(endpoint: str) -> AsyncIterator[Once]:
-    from lucky_transport_stubs.aio.channel import aio_channel
-
-    async with aio_channel(endpoint) as channel:
-        unary: Any = channel.unary_unary("/hazel.rpc.SceneService/GetSceneInfo")
-
-        async def ask() -> None:
-            assert await unary(b"", timeout=DEADLINE_S)
-
-        yield ask
-
-
 async def _stub_stream(endpoint: str) -> AsyncIterator[Once]:
     from lucky_transport_stubs.aio.channel import aio_channel
 
@@ -215,13 +215,12 @@ def _reads(open_stream: Callable[[], Any], number_of: Callable[[Any], int], *, i
 
 
 #: Kind of work -> the engine, its endpoint's scheme, and what yields the work.
-LOOP_KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[LoopWork]]]] = {
-    "aio unary": ("echo", "shm", _on_a_loop(_unary)),
-    "aio stream": ("echo", "shm", _on_a_loop(_stream)),
-    "aio images": ("echo", "shm", _on_a_loop(_images)),
-    "aio stub long": ("echo", "shm", _on_a_loop(_long)),
-    "aio stub unary": ("echo", "shm", _on_a_loop(_stub_unary)),
-    "aio stub stream": ("echo", "shm", _on_a_loop(_stub_stream)),
-    "grpc aio unary": ("echo", "grpc", _on_a_loop(_unary)),
-    "grpc aio stream": ("echo", "grpc", _on_a_loop(_stream)),
+LOOP_KINDS: dict[str, tuple[str, str, Callable[[str], Generator[LoopWork]]]] = {
+    "aio unary": ("echo", "shm", on_a_loop(_unary)),
+    "aio stream": ("echo", "shm", on_a_loop(_stream)),
+    "aio images": ("echo", "shm", on_a_loop(_images)),
+    "aio stub long": ("echo", "shm", on_a_loop(_long)),
+    "aio stub stream": ("echo", "shm", on_a_loop(_stub_stream)),
+    "grpc aio unary": ("echo", "grpc", on_a_loop(_unary)),
+    "grpc aio stream": ("echo", "grpc", on_a_loop(_stream)),
 }

@@ -27,19 +27,26 @@ import click
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
-from lucky_transport.env.autoreset import NeedsReset
 from lucky_transport.errors import Unimplemented
 from lucky_transport.messages import SetStateRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.sessions.client import SessionClient
-from tests.endurance.interrupted_loops import LOOP_KINDS, SET_STATE, LoopWork, cancel, long_messages, long_state
+from tests.endurance.interrupted_loops import (
+    DEADLINE_S,
+    LOOP_KINDS,
+    SET_STATE,
+    LoopWork,
+    cancel,
+    long_messages,
+    long_state,
+)
+from tests.endurance.workloads import WORKLOADS, calls, steps, stubs
 
 __all__ = ["KINDS", "interrupt", "num_envs"]
 
 #: A connection that does nothing for so long hangs.
 _HANGS_S = 60.0
-_DEADLINE_S = 30.0
 _LONGEST_S = 0.004
 #: Items of a stream that nobody reads to its end.
 _MANY = 1 << 20
@@ -56,22 +63,10 @@ class Interrupted(Exception):
 Work = Callable[[], object]
 
 
-def _unary(endpoint: str) -> Iterator[Work]:
-    numbers = itertools.count(1)
-    with api.connect(endpoint, command_timeout_s=_DEADLINE_S) as opened:
-        client: Any = opened
-
-        def ask() -> None:
-            number = next(numbers) % 1000
-            assert client.lidar.get_lidar_beam_count(sensor=number).beams == number
-
-        yield ask
-
-
 def _long(endpoint: str) -> Iterator[Work]:
     """Messages beside the rings, of the client that steps; each one is another, as its memory is used again."""
     numbers = itertools.count(1)
-    with api.open_transport(endpoint, load_settings({"command_timeout_s": _DEADLINE_S})) as transport:
+    with api.open_transport(endpoint, load_settings({"command_timeout_s": DEADLINE_S})) as transport:
 
         def ask() -> None:
             state = long_state(next(numbers))
@@ -123,20 +118,6 @@ def _stream_in_process(endpoint: str) -> Iterator[Work]:
         yield read
 
 
-def _step(endpoint: str) -> Iterator[Work]:
-    with api.make(endpoint=endpoint, step_timeout_s=_DEADLINE_S) as env:
-        env.reset(seed=1)
-        actions = env.action_space.sample()
-
-        def step() -> None:
-            try:
-                env.step(actions)
-            except NeedsReset:  # the last step was interrupted
-                env.reset()
-
-        yield step
-
-
 def _sessions(endpoint: str) -> Iterator[Work]:
     with api.open_transport(endpoint, load_settings({})) as transport:
         client = SessionClient(transport)
@@ -144,10 +125,10 @@ def _sessions(endpoint: str) -> Iterator[Work]:
         client.run(runs, 200.0)
 
         def advance() -> None:
-            assert client.advance(session, 1, deadline=Deadline(_DEADLINE_S)).ticks_done <= 1
-            client.latest(runs, deadline=Deadline(_DEADLINE_S))
+            assert client.advance(session, 1, deadline=Deadline(DEADLINE_S)).ticks_done <= 1
+            client.latest(runs, deadline=Deadline(DEADLINE_S))
             if client.state(session).is_over:
-                client.restart(session, seed=1, deadline=Deadline(_DEADLINE_S))
+                client.restart(session, seed=1, deadline=Deadline(DEADLINE_S))
 
         yield advance
 
@@ -180,7 +161,7 @@ def _shared(endpoint: str) -> Iterator[Work]:
 
         yield ask
         done.set()
-        thread.join(_DEADLINE_S)
+        thread.join(DEADLINE_S)
         assert not thread.is_alive()
         assert not errors, errors
 
@@ -193,9 +174,9 @@ def _begun(endpoint: str) -> Iterator[Work]:
 
         def ask() -> None:
             number = next(numbers) % 1000
-            futures = [transport.begin(row, row.request(sensor=number), Deadline(_DEADLINE_S)) for _ in range(3)]
+            futures = [transport.begin(row, row.request(sensor=number), Deadline(DEADLINE_S)) for _ in range(3)]
             futures[2].cancel()
-            assert [future.result(_DEADLINE_S).beams for future in futures[:2]] == [number] * 2
+            assert [future.result(DEADLINE_S).beams for future in futures[:2]] == [number] * 2
 
         yield ask
 
@@ -213,13 +194,13 @@ def _staged(endpoint: str) -> Iterator[Work]:
 
         def ask() -> None:
             number = next(numbers) % 1000
-            assert staged.call(asked, asked.request(sensor=number), Deadline(_DEADLINE_S)).beams == number
+            assert staged.call(asked, asked.request(sensor=number), Deadline(DEADLINE_S)).beams == number
             if number % 4 == 0:
                 with contextlib.suppress(Unimplemented):
-                    staged.call(changes, changes.request(), Deadline(_DEADLINE_S))
+                    staged.call(changes, changes.request(), Deadline(DEADLINE_S))
 
         yield ask
-        assert router.workers.drain(Deadline(_DEADLINE_S))
+        assert router.workers.drain(Deadline(DEADLINE_S))
         assert staged._target.world.mark() > 0, "a change of the world is still under way"  # pyright: ignore[reportPrivateUsage]
 
 
@@ -250,19 +231,11 @@ def _staged_stub(endpoint: str) -> Iterator[Work]:
             unary: Any = opened.unary_unary("/hazel.rpc.SceneService/GetSceneInfo")
 
             def ask() -> None:
-                assert unary(b"", timeout=_DEADLINE_S)
-                assert unary.future(b"", timeout=_DEADLINE_S).result(timeout=_DEADLINE_S)
+                assert unary(b"", timeout=DEADLINE_S)
+                assert unary.future(b"", timeout=DEADLINE_S).result(timeout=DEADLINE_S)
 
             yield ask
-            assert router.workers.drain(Deadline(_DEADLINE_S))
-
-
-def _stub_unary(endpoint: str) -> Iterator[Work]:
-    from lucky_transport_stubs.client.channel import channel
-
-    with channel(endpoint) as opened:
-        unary: Any = opened.unary_unary("/hazel.rpc.SceneService/GetSceneInfo")
-        yield lambda: unary(b"", timeout=_DEADLINE_S)
+            assert router.workers.drain(Deadline(DEADLINE_S))
 
 
 def _stub_long(endpoint: str) -> Iterator[Work]:
@@ -274,7 +247,7 @@ def _stub_long(endpoint: str) -> Iterator[Work]:
 
         def ask() -> None:
             request, answer = long_messages(next(numbers))
-            assert unary(request, timeout=_DEADLINE_S) == answer
+            assert unary(request, timeout=DEADLINE_S) == answer
 
         yield ask
 
@@ -287,9 +260,9 @@ def _stub_future(endpoint: str) -> Iterator[Work]:
 
         def ask() -> None:
             done: list[Any] = []
-            future = unary.future(b"", timeout=_DEADLINE_S)
+            future = unary.future(b"", timeout=DEADLINE_S)
             future.add_done_callback(done.append)
-            assert future.result(timeout=_DEADLINE_S)
+            assert future.result(timeout=DEADLINE_S)
 
         yield ask
 
@@ -326,38 +299,39 @@ def _reads(open_stream: Callable[[], Any], number_of: Callable[[Any], int]) -> W
 
 def _agent_step(endpoint: str) -> Iterator[Work]:
     """One call per agent: what is interrupted may have made some of the calls of an exchange."""
-    yield from _step(f"{endpoint}?service=agent")
+    yield from steps(f"{endpoint}?service=agent", step_timeout_s=DEADLINE_S)
 
 
 #: Kind of work -> the engine, its endpoint's scheme, and what yields the work.
 KINDS: dict[str, tuple[str, str, Callable[[str], Iterator[Work]]]] = {
-    "unary": ("echo", "shm", _unary),
+    "unary": ("echo", "shm", calls),
     "long": ("echo", "shm", _long),
     "stream": ("echo", "shm", _stream),
     "streams": ("echo", "shm", _streams),
     "images": ("echo", "shm", _images),
     "shared": ("echo", "shm", _shared),
     "begun": ("echo", "shm", _begun),
-    "step": ("echo", "shm", _step),
+    "step": ("echo", "shm", steps),
     "sessions": ("cartpole", "shm", _sessions),
     "staged": ("echo", "shm", _staged),
     "staged stub": ("echo", "shm", _staged_stub),
-    "stub unary": ("echo", "shm", _stub_unary),
+    "stub unary": ("echo", "shm", stubs),
     "stub long": ("echo", "shm", _stub_long),
     "stub future": ("echo", "shm", _stub_future),
     "stub stream": ("echo", "shm", _stub_stream),
     "stream in process": ("echo", "inproc", _stream_in_process),
-    "step in process": ("echo", "inproc", _step),
+    "step in process": ("echo", "inproc", steps),
     "sessions in process": ("cartpole", "inproc", _sessions),
-    "grpc unary": ("echo", "grpc", _unary),
+    "grpc unary": ("echo", "grpc", calls),
     "grpc stream": ("echo", "grpc", _stream),
     "grpc images": ("echo", "grpc", _images),
     "grpc shared": ("echo", "grpc", _shared),
     "grpc begun": ("echo", "grpc", _begun),
-    "grpc step": ("echo", "grpc", _step),
+    "grpc step": ("echo", "grpc", steps),
     "grpc agent step": ("echo", "grpc", _agent_step),
     "grpc agents step": ("echo", "grpc", _agent_step),
     "grpc sessions": ("cartpole", "grpc", _sessions),
+    "aio stub unary": ("echo", "shm", WORKLOADS["aio"]),
     **LOOP_KINDS,
 }
 

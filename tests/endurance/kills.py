@@ -13,16 +13,153 @@ kill was noticed in time and named, nothing hung, and no descriptor, thread, map
 
 from __future__ import annotations
 
+import random
 import secrets
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 
 import click
 
-from tests.endurance.kill_run import DEEDS, KillRun
+from tests.endurance.children import LIMIT_S, client_process, resume
+from tests.endurance.client_thread import ClientThread, checked
+from tests.endurance.engine_pool import EnginePool
 from tests.endurance.leaks import available, no_collector
-from tests.endurance.workloads import ENGINE, WORKLOADS
+from tests.endurance.workloads import ENGINE, WORKLOADS, engine_of
+from tests.support.waiting import suspend
 
-__all__ = ["main"]
+__all__ = ["KillReport", "KillRun", "main"]
+
+#: kill: SIGKILL. stop: SIGSTOP, and SIGCONT a moment later: nothing may fail.
+DEEDS = ("kill", "stop")
+#: A kill comes up to so long after the work has begun.
+_LATEST_S = 0.03
+#: What each process imports where grpcio is; the fork server passes over what it cannot import.
+_STUBS = ("lucky_transport_stubs.client.channel", "lucky_transport_stubs.aio.channel")
+#: How long a process stands still.
+_PAUSE_S = 0.05
+#: Part of the processes that are killed from their peer's start on, so that some die while they meet.
+_EARLY = 0.25
+
+
+@dataclass(slots=True)
+class KillReport:
+    """What was found. noticed_s: by kind and victim, how long it took each survivor. stops: which nothing failed of."""
+
+    noticed_s: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    stops: int = 0
+    errors: Counter[str] = field(default_factory=Counter[str])
+    failures: list[str] = field(default_factory=list[str])
+
+
+class KillRun:
+    """KillReport in one process tree; `close` ends what still runs and looks for what is left."""
+
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        seed: int,
+        deeds: Sequence[str] = ("kill",),
+        commands: Mapping[str, str] | None = None,
+    ) -> None:
+        """commands: of engines that a command line starts, by the name of the engine whose place they take."""
+        self.found = KillReport()
+        self._kinds, self._deeds = list(kinds), list(deeds)
+        self._rng = random.Random(seed)
+        self._engines = EnginePool(*_STUBS, commands=commands)
+        try:
+            self._begin()
+        except BaseException:
+            self._engines.abandon()
+            raise
+
+    def _begin(self) -> None:
+        names = sorted({engine_of(kind) for kind in self._kinds})
+        for engine in names:
+            self._engines.start(engine)
+        for kind in self._kinds:
+            self._engines.use(kind)
+        for engine in names:
+            self._engines.check_engine(engine)
+        self._engines.note_start()
+
+    def play(self, kills: int) -> None:
+        """Kill, or stop, so often."""
+        for number in range(kills):
+            kind, deed = self._rng.choice(self._kinds), self._rng.choice(self._deeds)
+            victim = self._rng.choice(("client", "engine"))
+            title = f"{kind}, {victim} {deed}"
+            try:
+                seconds = self._client(kind, deed) if victim == "client" else self._engine(kind, deed)
+            except Exception as error:  # whatever it is, it is what this run looks for
+                self.found.failures.append(f"{number}: {title}: {type(error).__name__}: {error}")
+                self._engines.start_again(engine_of(kind))
+                continue
+            if seconds is None:
+                self.found.stops += 1
+            else:
+                self.found.noticed_s.setdefault(title, []).append(seconds)
+
+    def _client(self, kind: str, deed: str) -> float | None:
+        """Return how long after its client was killed the engine held no more than before."""
+        engine, engines = engine_of(kind), self._engines
+        with ExitStack() as stack:
+            victim = engines.child(client_process, kind, engines.endpoint(engine), {}, None, False, None)
+            stack.callback(victim.end)
+            if deed == "stop" or self._rng.random() >= _EARLY:
+                victim.expect("round")
+            time.sleep(self._rng.uniform(0, _LATEST_S))
+            if deed == "stop":
+                suspend(victim.pid)
+                time.sleep(_PAUSE_S)
+                resume(victim.pid)
+            start = time.monotonic()
+        engines.check_engine(engine)
+        seconds = time.monotonic() - start
+        engines.use(kind)
+        return seconds if deed == "kill" else None
+
+    def _engine(self, kind: str, deed: str) -> float | None:
+        """Return how long after its engine was killed the client got its error."""
+        engine, engines = engine_of(kind), self._engines
+        # So long it waits where its engine's files are removed already; stubs have a timeout of their own.
+        settings = {} if kind in ("stubs", "aio") else {"connect_timeout_s": LIMIT_S / 2}
+        client = ClientThread(kind, engines.endpoint(engine), settings, LIMIT_S, operations=None)
+        with ExitStack() as stack:
+            stack.callback(client.stop)
+            if deed == "stop" or self._rng.random() >= _EARLY:
+                client.await_rounds(1)
+            time.sleep(self._rng.uniform(0, _LATEST_S))
+            if deed == "stop":
+                suspend(engines.pid(engine))
+                time.sleep(_PAUSE_S)
+                resume(engines.pid(engine))
+                client.await_rounds(client.rounds + 2)
+                client.stop()
+                if client.error is not None:
+                    raise client.error
+                engines.check_client()
+                return None
+            start = time.monotonic()
+            engines.retire(engine, killed=True)
+            client.join()
+            if client.error is None:
+                raise AssertionError("the client goes on without its engine")
+            seconds = client.ended_s - start
+            self.found.errors[checked(client.error)] += 1
+        engines.start(engine)
+        engines.use(kind)
+        engines.check_client()
+        return max(0.0, seconds)
+
+    def close(self) -> None:
+        """End the engines; what they leave is a failure."""
+        try:
+            self._engines.close()
+        except Exception as error:
+            self.found.failures.append(str(error))
 
 
 def _line(title: str, seconds: Sequence[float]) -> str:

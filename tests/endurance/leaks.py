@@ -18,13 +18,13 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 import click
 
 from lucky_transport import api
-from lucky_transport.errors import MissingExtra
 from lucky_transport.process import EngineProcess, unique_name
-from tests.endurance.workloads import ENGINE, SESSIONS_ENGINE, WORKLOADS, Workload, engine_of, load
+from tests.endurance.workloads import ENGINE, SESSIONS_ENGINE, WORKLOADS, engine_of, work
 from tests.support.resources import Resources, measure, released
 
 __all__ = ["LeakReport", "allowed_engine", "available", "find_leaks", "main", "no_collector", "settled"]
@@ -59,15 +59,7 @@ class LeakReport:
 
 def available() -> list[str]:
     """Return the kinds of work whose packages are installed."""
-    found: list[str] = []
-    for kind in WORKLOADS:
-        try:
-            load(kind)
-        except MissingExtra as error:
-            click.echo(f"skipped: {error}", err=True)
-        else:
-            found.append(kind)
-    return found
+    return [kind for kind in WORKLOADS if kind not in ("stubs", "aio") or find_spec("grpc")]
 
 
 def find_leaks(kinds: Sequence[str], seconds: float, seed: int, descriptors: int = 256) -> list[LeakReport]:
@@ -81,9 +73,9 @@ def find_leaks(kinds: Sequence[str], seconds: float, seed: int, descriptors: int
         }
         for process in processes.values():
             stack.callback(process.stop)
-        work = {kind: (load(kind), f"shm://{names[engine_of(kind)]}") for kind in kinds}
+        places = {kind: f"shm://{names[engine_of(kind)]}" for kind in kinds}
         for kind in [*kinds] * WARM_UP:
-            _round(*work[kind], 2)
+            _round(kind, places[kind], 2)
         with api.connect(f"shm://{names[ENGINE]}"):  # it has the driver's place, which the rounds need
             stack.enter_context(_working_beside(f"shm://{names[ENGINE]}"))
         stack.enter_context(no_collector())
@@ -94,13 +86,14 @@ def find_leaks(kinds: Sequence[str], seconds: float, seed: int, descriptors: int
         found = {kind: LeakReport(kind, 0, start, start, start) for kind in kinds}
         until = time.monotonic() + seconds
         while time.monotonic() < until or not all(one.rounds for one in found.values()):
-            _play(found[rng.choice(kinds)], work, rng, prefix)
+            kind = rng.choice(kinds)
+            _play(found[kind], places[kind], rng, prefix)
         return [*found.values(), *_of_engines(engines, processes, prefix)]
 
 
-def _play(found: LeakReport, work: dict[str, tuple[Workload, str]], rng: random.Random, prefix: str) -> None:
+def _play(found: LeakReport, endpoint: str, rng: random.Random, prefix: str) -> None:
     try:
-        held = _round(*work[found.kind], rng.randint(1, 5), prefix)
+        held = _round(found.kind, endpoint, rng.randint(1, 5), prefix)
     except Exception as error:  # whatever it is, it is what this run looks for
         found.failure = found.failure or f"round {found.rounds}: {type(error).__name__}: {error}"
         held = found.start
@@ -109,15 +102,12 @@ def _play(found: LeakReport, work: dict[str, tuple[Workload, str]], rng: random.
     found.end = released(found.start, prefix, timeout_s=PATIENCE_S)
 
 
-def _round(workload: Workload, endpoint: str, times: int, prefix: str = "") -> Resources:
+def _round(kind: str, endpoint: str, times: int, prefix: str = "") -> Resources:
     """Do some of the work, and return what was held before it was left."""
-    work = workload(endpoint)
-    try:
+    with work(kind, endpoint) as once:
         for _ in range(times):
-            next(work)
+            once()
         return measure(prefix)
-    finally:
-        work.close()
 
 
 def _of_engines(starts: dict[str, Resources], processes: dict[str, EngineProcess], prefix: str) -> Iterator[LeakReport]:
@@ -151,13 +141,10 @@ def _working_beside(endpoint: str) -> Generator[None]:
     reads = threading.Event()
 
     def read() -> None:
-        work = load("calls")(endpoint)
-        try:
+        with work("calls", endpoint) as once:
             while not stop.wait(0.02):
-                next(work)
+                once()
                 reads.set()
-        finally:
-            work.close()
 
     thread = threading.Thread(target=read, name="beside")
     thread.start()

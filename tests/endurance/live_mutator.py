@@ -12,10 +12,9 @@ from mmap import mmap
 from pathlib import Path
 
 from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
-from lucky_transport.shm.listener.handshake import total_bytes
 from lucky_transport.shm.ring import DEFAULT_RING_BYTES
 from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES, RING_HEAD_BYTES, plan
-from tests.endurance.live_peers import LiveEngine
+from tests.endurance.live_peers import live_engine
 
 __all__ = ["LiveMutator"]
 
@@ -31,10 +30,10 @@ _BACK_S = 0.001
 _LOOK_S = 0.05
 _FRAMES, _ACTIONS = FIELDS["frame_seq"], FIELDS["action_seq"]
 #: Where the rings of the engine lie in its segment, and those of the listener's clients in their memory.
-_PLAN = plan(LiveEngine(2).spec, arena_bytes=DEFAULT_ARENA_BYTES)
+_PLAN = plan(live_engine().spec, arena_bytes=DEFAULT_ARENA_BYTES)
 _RINGS = {
-    _PLAN.file_bytes: tuple(_PLAN[ring].offset for ring in ("ring_s2c", "ring_c2s")),
-    total_bytes(DEFAULT_RING_BYTES, DEFAULT_ARENA_BYTES): (256, 256 + RING_HEAD_BYTES + DEFAULT_RING_BYTES),
+    "segment": tuple(_PLAN[ring].offset for ring in ("ring_s2c", "ring_c2s")),
+    "rings": (256, 256 + RING_HEAD_BYTES + DEFAULT_RING_BYTES),
 }
 #: How far before the end of either their arenas begin, and how much of each is written to.
 _ARENAS = (2 * DEFAULT_ARENA_BYTES, DEFAULT_ARENA_BYTES)
@@ -114,14 +113,14 @@ class LiveMutator:
 
     def _value(self, size: int) -> bytes:
         rnd = self._random
-        if self._words_only:  # a small number could be the very one that a side waits for
-            return rnd.randbytes(size - 1) + bytes([rnd.randrange(1, 256)])
+        if self._words_only:  # neither small, as a number that a side waits for may be, nor even, as all positions are
+            return (rnd.randrange(1 << (8 * size - 8), 1 << (8 * size)) | 1).to_bytes(size, "little")
         value = rnd.choice(_ODD) if rnd.random() < 0.6 else rnd.getrandbits(8 * size)
         return (value % (1 << (8 * size))).to_bytes(size, "little")
 
     def _word(self, kind: str, memory: mmap) -> tuple[int, int, bool]:
         """Return where to write, how many bytes, and whether what was there has to come back: no content."""
-        rnd, rings = self._random, _RINGS.get(len(memory), ())
+        rnd, rings = self._random, _RINGS.get(kind, ())
         if kind in _SLOT_WORDS:
             return rnd.choice(_SLOT_WORDS[kind]), 4, False
         if rings and (kind == "rings" or rnd.random() < 0.4):
@@ -138,7 +137,7 @@ class LiveMutator:
 
     def _place(self, kind: str, memory: mmap) -> tuple[int, int, bool]:
         """Return the same of everything, content too."""
-        rnd, total, rings = self._random, len(memory), _RINGS.get(len(memory), ())
+        rnd, total, rings = self._random, len(memory), _RINGS.get(kind, ())
         which = rnd.random()
         if kind in _SLOT_WORDS:
             if which < 0.8:  # the head, the words of slots, the beginnings of records
@@ -170,4 +169,6 @@ class LiveMutator:
 def _kind(path: Path) -> str:
     if path.parent != _SHM:
         return "rings"
+    if path.name.endswith("_worlds"):
+        return "segment of sessions"
     return "images" if ".images." in path.name else "latest value" if ".looks." in path.name else "segment"

@@ -1,48 +1,39 @@
-"""What clients do with an engine, one kind of work each, for runs that open, leave and kill connections.
+"""What clients do with an engine, one kind of work each, for runs that open, leave, interrupt and kill connections.
 
-    work = load("images")(endpoint)     # connects when it is first asked
-    next(work); next(work)              # each goes on by one exchange, call, item or session
-    work.close()                        # leaves as a program does that ends its `with` blocks
+    with work("images", endpoint) as once:      # connects
+        once()                                  # one exchange, call, item or session
+        once()                                  # also after an error
 
-After `close` nothing of a workload is open. What comes back is checked as far as it follows from what was asked: an
+After the block nothing of it is open. What comes back is checked as far as it follows from what was asked: an
 answer that was torn, or belongs to something else, is a WrongAnswer. `settings` are those of the connection.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import itertools
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, cast
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import numpy as np
 
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import MissingExtra, Unimplemented
+from lucky_transport.env.autoreset import NeedsReset
+from lucky_transport.errors import Unimplemented
 from lucky_transport.messages import SetStateRequest
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport_migration.bench.echo_engine import shade
 from tests.endurance import checked_engine
-from tests.endurance.interrupted_loops import SET_STATE, long_state
+from tests.endurance.interrupted_loops import DEADLINE_S, SET_STATE, Once, long_state, on_a_loop
 
-__all__ = ["ENGINE", "SESSIONS_ENGINE", "WORKLOADS", "Workload", "WrongAnswer", "engine_of", "load"]
+__all__ = ["ENGINE", "SESSIONS_ENGINE", "WORKLOADS", "WrongAnswer", "engine_of", "work"]
 
-Workload = Callable[..., Generator[None]]
-
-#: Where each kind of work is written; those of stubs need grpcio.
-WORKLOADS = {
-    "steps": f"{__name__}:steps",
-    "calls": f"{__name__}:calls",
-    "streams": f"{__name__}:streams",
-    "images": f"{__name__}:images",
-    "sessions": f"{__name__}:sessions",
-    "stubs": "tests.endurance.stub_workloads:stubs",
-    "aio": "tests.endurance.stub_workloads:aio_stubs",
-}
 ENGINE, SESSIONS_ENGINE = "echo", "cartpole"
+_UNARY = "/hazel.rpc.SceneService/GetSceneInfo"
+_STREAM = "/hazel.rpc.TelemetryService/StreamTelemetry"
 #: Items read of each stream, and images.
 _ITEMS = 3
 
@@ -56,35 +47,40 @@ def engine_of(kind: str) -> str:
     return SESSIONS_ENGINE if kind == "sessions" else ENGINE
 
 
-def load(kind: str) -> Workload:
-    """Return the workload. Raises MissingExtra where its plugin cannot be imported."""
-    module, _, name = WORKLOADS[kind].partition(":")
-    try:
-        return cast(Workload, getattr(importlib.import_module(module), name))
-    except ImportError as error:
-        raise MissingExtra(f"work of kind {kind!r} needs {error.name}", hint="install lucky-transport[grpc]") from error
+def work(kind: str, endpoint: str, **settings: Any) -> AbstractContextManager[Callable[[], object]]:
+    """Return what connects, and gives what does the work once."""
+    return contextmanager(WORKLOADS[kind])(endpoint, **settings)
 
 
-def steps(endpoint: str, **settings: Any) -> Generator[None]:
+def steps(endpoint: str, **settings: Any) -> Generator[Once]:
     """Reset an env and step it; each frame of a CheckedEngine has to be that of its actions."""
     with api.make(endpoint=endpoint, **settings) as env:
         env.reset(seed=1)
-        actions = env.action_space.sample()
+        actions, numbers = env.action_space.sample(), itertools.count(1)
         is_checked = env.batch_spec.engine == checked_engine.NAME
-        for number in itertools.count(1):
-            actions[:, 0] = number % 1000 / 1000
-            shown, rewards, *_ = env.step(actions)
+
+        def step() -> None:
+            actions[:, 0] = next(numbers) % 1000 / 1000
+            try:
+                shown, rewards, *_ = env.step(actions)
+            except NeedsReset:  # the last step was interrupted
+                env.reset()
+                return
             if is_checked:
                 _expect(shown, checked_engine.observations(actions, shown.shape[1]), "the observations of a step")
                 _expect(rewards, actions[:, 0], "the rewards of a step")
-            yield
+
+        yield step
 
 
-def calls(endpoint: str, **settings: Any) -> Generator[None]:
+def calls(endpoint: str, **settings: Any) -> Generator[Once]:
     """Make typed calls, inline ones and such that run in the pool, and some whose messages are long both ways."""
     with api.connect(endpoint, **settings) as opened:
         client: Any = opened
-        for number in itertools.count(1):
+        numbers = itertools.count(1)
+
+        def ask() -> None:
+            number = next(numbers)
             client.scene.get_scene_info()
             is_long = number <= checked_engine.LONG_SENSOR
             for _ in range(3 if is_long else 1):  # so many that the ring comes round, and skips what is left at its end
@@ -98,27 +94,30 @@ def calls(endpoint: str, **settings: Any) -> Generator[None]:
                 with contextlib.suppress(Unimplemented):  # an engine of a kit
                     answer = client.transport.call(SET_STATE, SetStateRequest(0, state))
                     _expect(answer.observation, state, "the bytes of a long message")
-            yield
+
+        yield ask
 
 
-def streams(endpoint: str, **settings: Any) -> Generator[None]:
+def streams(endpoint: str, **settings: Any) -> Generator[Once]:
     """Open streams and leave them after some items."""
     with api.connect(endpoint, **settings) as opened:
         client: Any = opened
-        while True:
+
+        def read() -> None:
             stream = client.agent.stream_policy_slot_state(slot_id=1_000_000, timeout_s=_timeout_s(settings))
             for number in range(_ITEMS):
                 item = next(stream)
                 _expect((item.slot_id, item.name), (number, "x" * len(item.name)), "an item of a stream")
-            del stream
-            yield
+
+        yield read
 
 
-def images(endpoint: str, **settings: Any) -> Generator[None]:
+def images(endpoint: str, **settings: Any) -> Generator[Once]:
     """Open image streams and leave them: unread, read, and while a view is looked at."""
     with api.connect(endpoint, **settings) as opened:
         client: Any = opened
-        while True:
+
+        def look() -> None:
             beside = client.camera.stream_camera("beside", timeout_s=_timeout_s(settings))
             unread = client.camera.stream_camera("unread", timeout_s=_timeout_s(settings))
             for _ in range(_ITEMS):
@@ -126,15 +125,18 @@ def images(endpoint: str, **settings: Any) -> Generator[None]:
                 _expect(bytes(image.data), bytes([shade(image.frame_number)]) * len(image.data), "an image")
             beside.cancel()
             del unread
-            yield
+
+        yield look
 
 
-def sessions(endpoint: str, **settings: Any) -> Generator[None]:
+def sessions(endpoint: str, **settings: Any) -> Generator[Once]:
     """Create sessions, advance, watch and destroy them; the same seed and ticks give the same world."""
     with api.open_transport(endpoint, load_settings(settings)) as transport:
         client = SessionClient(transport)
         first: Any = None
-        while True:
+
+        def play() -> None:
+            nonlocal first
             session = client.create(seed=1)
             with contextlib.closing(client.watch(session, _deadline(settings))) as shared:
                 client.advance(session, 2, deadline=_deadline(settings))
@@ -142,7 +144,52 @@ def sessions(endpoint: str, **settings: Any) -> Generator[None]:
             client.destroy(session)
             first = first or seen
             _expect((seen.ticks, seen.observation), (first.ticks, first.observation), "a snapshot of a session")
-            yield
+
+        yield play
+
+
+def stubs(endpoint: str) -> Generator[Once]:
+    """Make unary calls of generated stubs, and leave a stream after its first item."""
+    from lucky_transport_stubs.client.channel import channel
+
+    with channel(endpoint) as opened:
+        unary: Any = opened.unary_unary(_UNARY)
+        stream: Any = opened.unary_stream(_STREAM)
+
+        def ask() -> None:
+            unary(b"", timeout=DEADLINE_S)
+            answers = stream(b"", timeout=DEADLINE_S)
+            next(answers)
+            answers.cancel()
+
+        yield ask
+
+
+async def _aio_stubs(endpoint: str) -> AsyncGenerator[Once]:
+    """Do the same in an event loop."""
+    from lucky_transport_stubs.aio.channel import aio_channel
+
+    async with aio_channel(endpoint) as opened:
+
+        async def ask() -> None:
+            await opened.unary_unary(_UNARY)(b"", timeout=DEADLINE_S)
+            answers: Any = opened.unary_stream(_STREAM)(b"", timeout=DEADLINE_S)
+            await answers.read()
+            answers.cancel()
+
+        yield ask
+
+
+#: Those of stubs need grpcio.
+WORKLOADS: dict[str, Callable[..., Generator[Once]]] = {
+    "steps": steps,
+    "calls": calls,
+    "streams": streams,
+    "images": images,
+    "sessions": sessions,
+    "stubs": stubs,
+    "aio": on_a_loop(_aio_stubs),
+}
 
 
 def _timeout_s(settings: Mapping[str, Any]) -> float | None:
