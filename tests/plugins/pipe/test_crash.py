@@ -29,13 +29,14 @@ def engine(name: str) -> Any:
     process.stop()
 
 
-def test_a_killed_engine_ends_a_run(name: str, engine: EngineProcess) -> None:
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_an_engine_that_ends_ends_a_run_and_the_next_one_comes(name: str, engine: EngineProcess, end: str) -> None:
     with Instance(name, timeout_s=PATIENCE_S) as instance:
         experiment = instance.experiment("cart_pole", [INIT])
         assert experiment.next() is not None
         assert isinstance(experiment.next(), StateUpdate)
-        engine.kill()
-        with pytest.raises(PeerDied, match="closed the pipe or ended"):
+        getattr(engine, end)()
+        with pytest.raises(PeerDied, match="closed the pipe or ended" if end == "kill" else None):
             experiment.next()
     with api.serve("cartpole", f"pipe://{name}"), Instance(name) as instance:
         assert instance.experiment("cart_pole", []).play(lambda _, state: None) == []
@@ -80,26 +81,33 @@ def test_a_killed_client_costs_the_engine_nothing(name: str, how: str, serving: 
             assert instance.experiment("cart_pole", [INIT]).next() is not None
 
 
-def test_a_program_that_ends_before_it_comes_is_reported_with_its_exit_report(name: str) -> None:
-    command = [sys.executable, "-c", "import sys; sys.exit('no display')"]
-    with pytest.raises(NotReachable, match=r"(?s)ended before it came to pipe .*exit status 1.*no display"):
-        Instance(name, command, connect_timeout_s=PATIENCE_S)
-
-
-def test_a_program_that_dies_later_is_reported_with_its_last_words_too(name: str) -> None:
-    program = _COMES + "end.recv(100); sys.exit('out of memory')"
-    with (
-        Instance(name, [sys.executable, "-c", program], timeout_s=PATIENCE_S) as instance,
-        pytest.raises(PeerDied, match=r"(?s)its process: exit status 1.*out of memory"),
-    ):
+@pytest.mark.parametrize(
+    ("program", "error", "why"),
+    [
+        (
+            "import sys; sys.exit('no display')",
+            NotReachable,
+            "ended before it came to pipe .*exit status 1.*no display",
+        ),
+        pytest.param(
+            _COMES + "end.recv(100); sys.exit('out of memory')",
+            PeerDied,
+            "its process: exit status 1.*out of memory",
+            marks=pytest.mark.exhaustive,
+        ),
+        ("", NotReachable, "cannot be started"),
+    ],
+    ids=["before it comes", "later", "is none"],
+)
+def test_a_program_that_ends_is_reported_with_its_last_words(
+    name: str, program: str, error: type[Exception], why: str
+) -> None:
+    command = [sys.executable, "-c", program] if program else ["/nowhere/Training.x86_64"]
+    with pytest.raises(error, match=f"(?s){why}"), Instance(name, command, timeout_s=PATIENCE_S) as instance:
         instance.experiment("cart_pole", [])
 
 
-def test_a_program_that_cannot_be_started_is_reported(name: str) -> None:
-    with pytest.raises(NotReachable, match="cannot be started"):
-        Instance(name, ["/nowhere/Training.x86_64"])
-
-
+@pytest.mark.exhaustive
 def test_an_engine_that_hangs_instead_of_quitting_is_killed(name: str) -> None:
     program = _COMES + "time.sleep(60)"
     instance = Instance(name, [sys.executable, "-c", program])
@@ -109,13 +117,3 @@ def test_an_engine_that_hangs_instead_of_quitting_is_killed(name: str) -> None:
         instance.quit(timeout_s=0.2)
     assert not process.is_alive
     instance.close()
-
-
-def test_a_served_engine_that_stops_ends_its_clients_wait(name: str) -> None:
-    serving = api.serve("cartpole", f"pipe://{name}")
-    with Instance(name, timeout_s=PATIENCE_S) as instance:
-        experiment = instance.experiment("cart_pole", [INIT])
-        next(event for event in experiment if isinstance(event, StateUpdate))
-        serving.stop()
-        with pytest.raises(PeerDied):
-            experiment.next()

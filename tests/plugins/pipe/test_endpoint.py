@@ -1,23 +1,39 @@
-"""Where a pipe is, which rules an endpoint sets, and what `connect` answers."""
+"""Where a pipe is, which rules an endpoint sets, what `connect` answers, and bytes over a connection."""
 
 from __future__ import annotations
 
 import os
 import socket
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lucky_transport
 from lucky_transport import api
+from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import Busy, ConfigError, Unimplemented
+from lucky_transport.errors import (
+    Busy,
+    ClosedError,
+    ConfigError,
+    PeerDied,
+    PeerTimeout,
+    TransportError,
+    Unimplemented,
+)
 from lucky_transport_pipe.address import path_of
+from lucky_transport_pipe.connection import PipeConnection
 from lucky_transport_pipe.instance import Instance
+from lucky_transport_pipe.listener import PipeListener
 from lucky_transport_pipe.options import SessionRules, rules_of
-from tests.support.waiting import until
+from tests.plugins.failing_starts import no_descriptors
+from tests.support.waiting import PATIENCE_S, until
 
 
 def test_an_engine_at_a_pipe_is_no_batch_and_connect_names_what_is() -> None:
@@ -96,3 +112,78 @@ def test_an_endpoint_says_the_rules() -> None:
 def test_a_wrong_rule_is_refused(wrong: str) -> None:
     with pytest.raises(ConfigError, match=r"expected |there are slots, stepping, timeout_s"):
         rules_of(Endpoint.parse(f"pipe://x?{wrong}"), 60.0)
+
+
+def test_a_client_that_may_open_no_more_files_says_so_and_leaves_nothing(name: str) -> None:
+    for allowed in range(2):
+        with no_descriptors(allowed), pytest.raises(TransportError, match=r"too many open files.*ulimit -n"):
+            PipeListener(name)
+        PipeListener(name).close()
+
+
+# bytes over a connection: nothing stands still, and every wait ends
+
+
+@pytest.fixture
+def ends() -> Generator[tuple[PipeConnection, PipeConnection]]:
+    one, other = socket.socketpair()
+    with closing(PipeConnection(one, "the other")) as first, closing(PipeConnection(other, "the one")) as second:
+        yield first, second
+
+
+def test_what_the_peer_wrote_before_it_closed_is_still_read(ends: Any) -> None:
+    one, other = ends
+    one.send(b"last", Deadline(1))
+    one.close()
+    assert other.receive(Deadline(1)) == b"last"
+    with pytest.raises(PeerDied, match="the one closed the pipe or ended"):
+        other.receive(Deadline(1))
+
+
+def test_closing_ends_a_wait_of_another_thread_and_refuses_everything_after_it(ends: Any) -> None:
+    one, _ = ends
+    threading.Timer(0.05, one.close).start()
+    with pytest.raises(ClosedError):
+        one.receive(Deadline(PATIENCE_S))
+    for use in (lambda: one.receive(Deadline(0)), lambda: one.send(b"x", Deadline(0))):
+        with pytest.raises(ClosedError):
+            use()
+
+
+def test_a_peer_that_takes_nothing_is_told_by_the_deadline(ends: Any) -> None:
+    one, _ = ends
+    with pytest.raises(PeerTimeout, match=r"bytes within 0\.05 s"):
+        one.send(b"x" * (64 << 20), Deadline(0.05))
+
+
+def test_two_sides_that_both_write_before_they_read_both_get_done(ends: Any) -> None:
+    one, other = ends
+    data = b"x" * (8 << 20)
+
+    def write_and_read(end: PipeConnection) -> int:
+        end.send(data, Deadline(PATIENCE_S))
+        received = 0
+        while received < len(data):
+            received += len(end.receive(Deadline(PATIENCE_S)))
+        return received
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(write_and_read, (one, other))) == [len(data)] * 2
+    with pytest.raises(PeerTimeout):
+        one.receive(Deadline(0))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_is_refused_and_its_parent_goes_on(ends: Any) -> None:
+    one, other = ends
+    pid = os.fork()
+    if pid == 0:
+        try:
+            one.send(b"child", Deadline(1))
+        except ClosedError:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    one.send(b"parent", Deadline(1))
+    assert other.receive(Deadline(1)) == b"parent"

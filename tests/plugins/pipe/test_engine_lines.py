@@ -38,13 +38,127 @@ def start(client: Any, *inits: str) -> None:
     client.send(*inits, "END")
 
 
-def test_a_run_is_start_notice_states_score_and_end(serving: Serving, offering: Offering) -> None:
+def talk(client: Any, dialogue: Iterable[str]) -> None:
+    """Send what follows "> "; each other line begins as the engine's next one does, "=..." is the whole of it."""
+    for line in dialogue:
+        if line.startswith("> "):
+            client.send(line[2:])
+            continue
+        heard = client.read()
+        assert heard == line[1:] if line.startswith("=") else heard.startswith(line), (heard, line)
+
+
+def run(*inits: str) -> list[str]:
+    """Return the dialogue that starts a run of these sessions, up to their first states."""
+    numbers = range(len(inits))
+    return [*opened(*inits), *(f"={each}" for each in numbers), *(f"{each} {{" for each in numbers)]
+
+
+def opened(*inits: str) -> list[str]:
+    return ["> run cart_pole", "=SUCCESS", *(f"> {each}" for each in inits), "> END"]
+
+
+def push(*sessions: int) -> list[str]:
+    return [f"> {each} {PUSH}" for each in sessions]
+
+
+_OVER_LINES = ["{", '"InitialAngle": 0.02', "}" + INIT]
+_REFUSED = "Error: session 1 could not be started: "
+#: What a line amid a run is warned of.
+_NONSENSE = {
+    f"7 {PUSH}": "session 7 is none of this run",
+    '0 {"MoveRight":1}': "CartPoleCommand.MoveRight: expected True or False, got 1",
+    "0 {": "is no JSON",
+    "run cart_pole": "not possible while running",
+    "END": "END is not possible while running",
+    "nonsense": "not understood while running",
+    "set gravity 1": "there is no setting 'gravity'",
+    "set slots none": "not a number of sessions",
+}
+#: A dialogue, and the options of the endpoint.
+_DIALOGUES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    **{
+        f"a run of {name}": ({}, [f"> run {name}", "=SUCCESS"])
+        for name in ("cart_pole", "cartpole", "CartPole", "flat")
+    },
+    "an unknown experiment": (
+        {},
+        ["> run crawl", f"> {INIT}", "> END", '=Error: Experiment name "crawl" was not recognized.', *run(INIT)],
+    ),
+    "no sessions": ({}, [*opened(), "=END"] * 2),
+    **{
+        f"init data in {how}": ({}, [*opened(*lines), "=0", "=1", "0 {", "1 {"])
+        for how, lines in {
+            "one line": [INIT + INIT],
+            "two lines": [INIT, INIT],
+            "a line with a comma": [INIT + " , " + INIT],
+            "lines of one object": _OVER_LINES,
+        }.items()
+    },
+    **{
+        f"broken init data, {broken}": (
+            {},
+            [*opened(INIT, broken, INIT), "Error: init data of session 1", *run(INIT)],
+        )
+        for broken in ('{"InitialAngle":}', "}", "{", "[1]", '{"a":"}"', INIT + " what", "0.5")
+    },
+    **{
+        f"a world that refuses {init}": ({}, [*opened(INIT, init), "=0", _REFUSED + why, *run(INIT)])
+        for init, why in {
+            '{"Gravity":1}': "SpecError: option gravity=1",
+            '{"WindSeed":-1}': "ValueError: WindSeed is -1",
+            '{"WindSeed":1,"Seed":2}': "ValueError: WindSeed and Seed: a world has one seed",
+            # The world got the whole object, with the braces in its text, and knows no such option.
+            '{"Note":"a } and a { and \\" too","InitialAngle":0.01}': "SpecError: option note=",
+        }.items()
+    },
+    "commands in any order": ({}, [*run(INIT, INIT, INIT), *push(2, 0, 1), "0 {", "1 {", "2 {"]),
+    # Two for session 0 in front of the first for session 1: the original stands still at this.
+    "early commands": ({}, [*run(INIT, INIT), *push(0, 0, 1), "0 {", "1 {", *push(1), "0 {", "1 {"]),
+    "a command without a run": ({}, [*push(0), "=Warning: a command for session 0 while idle; it is dropped"]),
+    "quit amid a run": ({}, [*run(INIT), "> quit", "=QUIT", "="]),
+    "a session without a command": (
+        {"timeout_s": 1.0, "stepping": "barrier"},
+        [*run(INIT, INIT), *push(0), "=Warning: session 1 got no command within 1 s and ends", "=1 0.0", "0 {"],
+    ),
+    # Everything before the nonsense was read, and nothing was stepped.
+    "a barrier": (
+        {"stepping": "barrier"},
+        [*run(INIT, INIT), *push(0), "> 0 {}", "> nonsense", "Warning:", *push(1), "0 {", "1 {"],
+    ),
+    # At the end it waits for a command of session 0.
+    "independent sessions": (
+        {"stepping": "independent"},
+        [
+            *run('{"MaxTicks":2}', '{"MaxTicks":1}'),
+            *[*push(0), "0 {", *push(1), "1 1.0", "> pause", "Warning: 'pause'"],
+        ],
+    ),
+    # Session 1 waits for the slot.
+    "a setting": ({}, ["> set slots 1", *opened(INIT, INIT), "=0", "0 {", "> nonsense", "Warning: 'nonsense'"]),
+}
+
+
+@pytest.mark.parametrize("name_of_dialogue", _DIALOGUES)
+def test_a_client_is_answered_as_the_grammar_says(serving: Serving, offering: Offering, name_of_dialogue: str) -> None:
+    options, dialogue = _DIALOGUES[name_of_dialogue]
+    with serving(**options), offering() as client:
+        talk(client, dialogue)
+
+
+@pytest.mark.parametrize("line", _NONSENSE)
+def test_a_line_that_makes_no_sense_is_warned_of_and_the_run_goes_on(
+    serving: Serving, offering: Offering, line: str
+) -> None:
     with serving(), offering() as client:
-        start(client, INIT)
+        talk(client, [*run(INIT), f"> {line}"])
+        warning = client.read()
+        assert warning.startswith("Warning: ")
+        assert _NONSENSE[line] in warning
+        talk(client, push(0))
         lines = run_session(client)
-        assert lines[0] == "0"
-        assert all(line.startswith("0 {") for line in lines[1:-1])
-        assert float(lines[-1].split(" ")[1]) == len(lines) - 3
+        assert all(each.startswith("0 {") for each in lines[:-1])
+        assert float(lines[-1].split(" ")[1]) == len(lines) - 1
         assert client.read() == "END"
 
 
@@ -75,105 +189,9 @@ def test_either_line_end_is_understood(serving: Serving, offering: Offering, end
         assert [client.read()[:3] for _ in range(2)] == ["0 {", "0 {"]
 
 
-@pytest.mark.parametrize("spelling", ["cart_pole", "cartpole", "CartPole", "flat"])
-def test_an_experiment_is_known_by_its_map_and_by_the_engines_name(
-    serving: Serving, offering: Offering, spelling: str
-) -> None:
-    with serving(), offering() as client:
-        client.send(f"run {spelling}")
-        assert client.read() == "SUCCESS"
-
-
-def test_an_unknown_experiment_is_an_error_and_the_next_one_is_heard(serving: Serving, offering: Offering) -> None:
-    with serving(), offering() as client:
-        client.send("run crawl", INIT, "END")
-        assert client.read() == 'Error: Experiment name "crawl" was not recognized.'
-        start(client, INIT)
-        assert client.read() == "0"
-
-
 def test_an_engine_without_worlds_is_not_served(serving: Serving) -> None:
     with pytest.raises(Unimplemented, match=r"engine 'toy' has no worlds .* serve it at shm://"):
         serving("toy")
-
-
-def test_no_sessions_are_a_run_that_ends_at_once(serving: Serving, offering: Offering) -> None:
-    with serving(), offering() as client:
-        for _ in range(2):
-            client.send("run cart_pole", "END")
-            assert [client.read() for _ in range(2)] == ["SUCCESS", "END"]
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [[INIT + INIT], [INIT, INIT], [INIT + " , " + INIT], ["{", '"InitialAngle": 0.02', "}" + INIT]],
-    ids=["one line", "two lines", "a comma", "over several lines"],
-)
-def test_init_data_comes_in_any_number_of_lines(serving: Serving, offering: Offering, lines: list[str]) -> None:
-    with serving(), offering() as client:
-        start(client, *lines)
-        assert [client.read().split(" ")[0] for _ in range(4)] == ["0", "1", "0", "1"]
-
-
-@pytest.mark.parametrize(
-    "broken",
-    ['{"InitialAngle":}', "}", "{", "[1]", '{"a":"}"', INIT + " what", "0.5"],
-    ids=["no value", "a stray brace", "incomplete", "a list", "a brace in a string", "a tail", "a number"],
-)
-def test_broken_init_data_is_an_error_and_the_next_run_is_heard(
-    serving: Serving, offering: Offering, broken: str
-) -> None:
-    with serving(), offering() as client:
-        start(client, INIT, broken, INIT)
-        assert client.read().startswith("Error: init data of session 1")
-        start(client, INIT)
-        assert client.read() == "0"
-
-
-def test_a_brace_inside_a_string_is_text(serving: Serving, offering: Offering) -> None:
-    with serving(), offering() as client:
-        start(client, '{"Note":"a } and a { and \\" too","InitialAngle":0.01}')
-        assert "option note=" in client.read()  # the world got the whole object, and knows no such option
-
-
-@pytest.mark.parametrize(
-    ("init", "why"),
-    [
-        ('{"Gravity":1}', "SpecError: option gravity=1"),
-        ('{"WindSeed":-1}', "ValueError: WindSeed is -1"),
-        ('{"WindSeed":1,"Seed":2}', "ValueError: WindSeed and Seed: a world has one seed"),
-    ],
-)
-def test_a_world_that_refuses_its_init_data_is_an_error_with_its_session(
-    serving: Serving, offering: Offering, init: str, why: str
-) -> None:
-    with serving(), offering() as client:
-        start(client, INIT, init)
-        assert client.read() == "0"
-        error = client.read()
-        assert error.startswith("Error: session 1 could not be started: ")
-        assert why in error
-        start(client, INIT)
-        assert client.read() == "0"
-
-
-def test_commands_may_come_in_any_order(serving: Serving, offering: Offering) -> None:
-    with serving(), offering() as client:
-        start(client, INIT, INIT, INIT)
-        assert [client.read().split(" ")[0] for _ in range(6)] == ["0", "1", "2", "0", "1", "2"]
-        client.send(f"2 {PUSH}", f"0 {PUSH}", f"1 {PUSH}")
-        assert [client.read()[:3] for _ in range(3)] == ["0 {", "1 {", "2 {"]
-
-
-def test_early_commands_wait_for_their_sessions_next_steps(serving: Serving, offering: Offering) -> None:
-    """Two for session 0 in front of the first for session 1: the original stands still at this."""
-    with serving(), offering() as client:
-        start(client, INIT, INIT)
-        assert len([client.read() for _ in range(4)]) == 4
-        client.send(f"0 {PUSH}", f"0 {PUSH}", f"1 {PUSH}")
-        assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
-        client.send(f"1 {PUSH}")
-        assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
 
 
 def test_commands_for_a_session_that_waits_for_a_slot_are_kept(serving: Serving, offering: Offering) -> None:
@@ -186,49 +204,6 @@ def test_commands_for_a_session_that_waits_for_a_slot_are_kept(serving: Serving,
         *_, score, warning, _ = lines
         assert float(score.split(" ")[1]) > 0  # it went through by the commands that were there before it
         assert warning.startswith("Warning: session 1 has ended; ")
-
-
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        (f"7 {PUSH}", "session 7 is none of this run"),
-        ('0 {"MoveRight":1}', "CartPoleCommand.MoveRight: expected True or False, got 1"),
-        ("0 {", "is no JSON"),
-        ("run cart_pole", "not possible while running"),
-        ("END", "END is not possible while running"),
-        ("nonsense", "not understood while running"),
-        ("set gravity 1", "there is no setting 'gravity'"),
-        ("set slots none", "not a number of sessions"),
-    ],
-)
-def test_a_line_that_makes_no_sense_is_warned_of_and_the_run_goes_on(
-    serving: Serving, offering: Offering, line: str, why: str
-) -> None:
-    with serving(), offering() as client:
-        start(client, INIT)
-        assert [client.read()[:3] for _ in range(2)] == ["0", "0 {"]
-        client.send(line)
-        warning = client.read()
-        assert warning.startswith("Warning: ")
-        assert why in warning
-        client.send(f"0 {PUSH}")
-        run_session(client)
-        assert client.read() == "END"
-
-
-def test_commands_without_a_run_are_warned_of(serving: Serving, offering: Offering) -> None:
-    with serving(), offering() as client:
-        client.send(f"0 {PUSH}")
-        assert client.read() == "Warning: a command for session 0 while idle; it is dropped"
-
-
-def test_quit_is_answered_and_the_pipe_closed_also_in_the_middle_of_a_run(serving: Serving, offering: Offering) -> None:
-    with serving(), offering() as client:
-        start(client, INIT)
-        assert [client.read()[:3] for _ in range(2)] == ["0", "0 {"]
-        client.send("quit")
-        assert client.read() == "QUIT"
-        assert client.read() == ""
 
 
 def test_the_next_client_is_served_after_one_that_quit_broke_the_rules_or_just_left(
@@ -249,30 +224,6 @@ def test_a_warning_of_the_clients_is_logged(
         client.send("Warning: mind the gap", "run cart_pole")
         assert client.read() == "SUCCESS"
         assert "mind the gap" in caplog.text
-
-
-def test_a_session_that_gets_no_command_ends_by_its_own_deadline_and_holds_up_no_other(
-    serving: Serving, offering: Offering
-) -> None:
-    with serving(timeout_s=1.0, stepping="barrier"), offering() as client:
-        start(client, INIT, INIT)
-        assert len([client.read() for _ in range(4)]) == 4
-        client.send(f"0 {PUSH}")
-        assert client.read() == "Warning: session 1 got no command within 1 s and ends"
-        assert client.read() == "1 0.0"
-        assert client.read().startswith("0 {")
-
-
-def test_with_a_barrier_no_session_steps_before_every_session_has_a_command(
-    serving: Serving, offering: Offering
-) -> None:
-    with serving(stepping="barrier"), offering() as client:
-        start(client, INIT, INIT)
-        assert len([client.read() for _ in range(4)]) == 4
-        client.send(f"0 {PUSH}", "0 {}", "nonsense")
-        assert client.read().startswith("Warning:")  # everything before it was read, and nothing was stepped
-        client.send(f"1 {PUSH}")
-        assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
 
 
 def heads(client: Any, count: int) -> list[str]:
@@ -361,25 +312,3 @@ def test_a_program_that_answers_all_sessions_at_once_is_never_held_up(
                 said += send_apart(client, [f"{each} {PUSH}" for each in sorted(asking)])
                 asking.clear()
         assert scores == 9
-
-
-def test_independent_sessions_step_at_their_own_commands_and_a_score_may_follow_anothers_state(
-    serving: Serving, offering: Offering
-) -> None:
-    with serving(stepping="independent"), offering() as client:
-        start(client, '{"MaxTicks":2}', '{"MaxTicks":1}')
-        assert heads(client, 4) == ["0", "1", "0 {", "1 {"]
-        client.send(f"0 {PUSH}")
-        assert heads(client, 1) == ["0 {"]
-        client.send(f"1 {PUSH}")
-        assert heads(client, 1) == ["1 #"]
-        client.send("pause")
-        assert client.read().startswith("Warning: 'pause'")  # it waits for a command of session 0
-
-
-def test_settings_count_from_the_next_run_on(serving: Serving, offering: Offering) -> None:
-    with serving(), offering() as client:
-        client.send("set slots 1", "run cart_pole", INIT, INIT, "END")
-        assert [client.read()[:3] for _ in range(3)] == ["SUC", "0", "0 {"]
-        client.send("nonsense")
-        assert client.read().startswith("Warning: 'nonsense'")  # session 1 waits for the slot

@@ -15,7 +15,6 @@ from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleState, Car
 from lucky_transport.errors import EngineFailed, LocalProtocolError, PeerDied
 from lucky_transport.process import unique_name
 from lucky_transport.sessions.batch import WorldsEngine
-from lucky_transport.world import World
 from lucky_transport_pipe.experiment import Score, Started, StateUpdate
 from lucky_transport_pipe.instance import Instance
 from lucky_transport_pipe.line_service import LineService
@@ -165,48 +164,10 @@ def test_both_sides_may_write_more_than_the_pipe_holds(serving: Serving, name: s
         assert instance.warnings[-1] == "session 7 is none of this run; its command is dropped"
 
 
-class _Fragile(World):
-    """Breaks at its third tick."""
-
-    def act(self, actions: Any) -> None:
-        pass
-
-    def tick(self) -> tuple[str, ...]:
-        self.ticks += 1
-        if self.ticks == 3:
-            raise ArithmeticError("the pole snapped")
-        return ()
-
-    def observe(self) -> CartPoleState:
-        return CartPoleState(pole_angle=float("nan") if self.ticks == 2 else 0.0)
-
-
-class _FragileWorlds(CartPoleWorlds):
-    def create(self, map_name: str, seed: int | None, options: Any) -> Any:
-        return _Fragile() if seed else super().create(map_name, seed, options)
-
-
-@pytest.mark.parametrize(
-    ("warm_up", "why"), [(2, "has no state to show: ValueError: CartPoleState is no JSON"), (3, "pole snapped")]
-)
-def test_a_world_that_fails_ends_the_run_with_its_error_and_the_next_run_works(
-    serving: Serving, name: str, warm_up: int, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if warm_up == 3:
-        monkeypatch.setattr(_Fragile, "observe", lambda self: CartPoleState())
-    engine = WorldsEngine(_FragileWorlds(), "cartpole")
-    with serving(engine), Instance(name) as instance:
-        experiment = instance.experiment("cart_pole", [{"Seed": 1}])
-        with pytest.raises(EngineFailed, match=why):
-            experiment.play(lambda _, state: {"MoveRight": True})
-        with pytest.raises(LocalProtocolError, match=r"sessions \[0\] .* have not ended"):
-            experiment.final_scores()
-        again = instance.experiment("cart_pole", [{"MaxTicks": 2}])
-        assert again.play(lambda _, state: {"MoveRight": True}) == [2.0]
-
-
 class _Broken(CartPoleWorld):
-    """Ends at its second tick; then `score` raises, or `close`, which raises before that too."""
+    """Ends at its second tick. The member that it is told raises: `close` always, `score` at the end, `tick` and
+    `observe` amid.
+    """
 
     closed: ClassVar[list[int]] = []
 
@@ -214,6 +175,14 @@ class _Broken(CartPoleWorld):
         super().__init__(seed, max_ticks=2)
         self.number = seed or 0
         self._member = member
+
+    def tick(self) -> Any:
+        if self._member == "tick":
+            raise ArithmeticError("the pole snapped")
+        return super().tick()
+
+    def observe(self) -> CartPoleState:
+        return CartPoleState(pole_angle=float("nan")) if self._member == "observe" else super().observe()
 
     @property
     def score(self) -> float:
@@ -241,14 +210,24 @@ def _push(session: int, state: Any) -> Any:
     return {"MoveRight": True}
 
 
-@pytest.mark.parametrize("member", ["score", "close"])
-def test_a_world_that_fails_at_its_end_ends_the_run_with_its_error_and_the_next_run_works(
-    serving: Serving, name: str, member: str
+@pytest.mark.parametrize(
+    ("member", "why"),
+    [
+        ("observe", "has no state to show: ValueError: CartPoleState is no JSON"),
+        ("tick", "pole snapped"),
+        ("score", "session 0 could not be ended: OSError: score broke"),
+        ("close", "session 0 could not be ended: OSError: close broke"),
+    ],
+)
+def test_a_world_that_fails_ends_the_run_with_its_error_and_the_next_run_works(
+    serving: Serving, name: str, member: str, why: str
 ) -> None:
     with serving(WorldsEngine(_BrokenWorlds(), "cartpole")), Instance(name) as instance:
         experiment = instance.experiment("cart_pole", [{"Seed": 1, "Breaks": member}])
-        with pytest.raises(EngineFailed, match=f"session 0 could not be ended: OSError: {member} broke"):
+        with pytest.raises(EngineFailed, match=why):
             experiment.play(_push)
+        with pytest.raises(LocalProtocolError, match=r"sessions \[0\] .* have not ended"):
+            experiment.final_scores()
         assert instance.experiment("cart_pole", [{"MaxTicks": 2}]).play(_push) == [2.0]
 
 
