@@ -21,8 +21,6 @@ from lucky_transport.shm.segment import segment
 from lucky_transport.version import install_command
 
 MakeSegment = Callable[..., segment.Segment]
-
-
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -214,8 +212,6 @@ def test_on_a_terminal_the_last_column_wraps_and_in_a_pipe_it_does_not(
 
 
 HOSTILE = "a\n\x1b[31m\u202e\udc80b"
-
-
 SHOWN = r"a\n\x1b[31m\u202e\udc80b"
 
 

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,12 +16,11 @@ from click.testing import CliRunner, Result
 
 from lucky_transport.cli import main as main_module
 from lucky_transport.cli.main import cli
-from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy
 from lucky_transport.hookspecs import CommandInfo
 from lucky_transport.registry import Registry, registry
 from tests.support.forked_programs import Program
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., "subprocess.Popen[str] | Program"]
@@ -64,28 +62,24 @@ def imports_of(*arguments: str, more: tuple[str, ...] = ()) -> dict[str, object]
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"]], ids=" ".join)
-def test_the_first_look_imports_nothing_heavy(arguments: list[str]) -> None:
-    assert imports_of(*arguments, more=() if "--version" in arguments else SLOW) == {"code": 0, "heavy": []}
+#: A program under the launcher, which does not exist long enough to reach an engine.
+PROGRAM = ("run", "--endpoint", "shm://nowhere", "--", sys.executable, "-c", "pass")
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", sorted(registry().commands))
-def test_the_help_of_a_command_imports_nothing_heavy(name: str) -> None:
-    assert imports_of(name, "--help") == {"code": 0, "heavy": []}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("arguments", [["ls"], ["completion", "bash"]], ids=" ".join)
-def test_a_look_at_this_host_imports_nothing_heavy(arguments: list[str]) -> None:
-    assert imports_of(*arguments) == {"code": 0, "heavy": []}
-
-
-@pytest.mark.exhaustive
-def test_running_a_program_imports_nothing_heavy_into_the_launcher() -> None:
-    program = ["--endpoint", "shm://nowhere", "--", sys.executable, "-c", "pass"]
-    assert imports_of("run", *program, more=SLOW) == {"code": 0, "heavy": []}
+@pytest.mark.parametrize(
+    ("arguments", "more"),
+    [
+        (("--help",), SLOW),
+        (("-h",), SLOW),
+        (PROGRAM, SLOW),
+        *((arguments, ()) for arguments in (("--version",), ("ls",), ("completion", "bash"))),
+        *(((name, "--help"), ()) for name in sorted(registry().commands)),
+    ],
+    ids=lambda value: " ".join(value[:2]),
+)
+def test_what_only_looks_or_launches_imports_nothing_heavy(arguments: tuple[str, ...], more: tuple[str, ...]) -> None:
+    assert imports_of(*arguments, more=more) == {"code": 0, "heavy": []}
 
 
 @pytest.mark.parametrize("name", sorted(registry().commands))
@@ -219,20 +213,12 @@ def test_a_real_command_ends_by_ctrl_c_with_130(start: Start, command: list[str]
     pytest.importorskip("grpc")  # both compare with it
     process = start(*command)
     assert process.stderr is not None
-    wait_for_child(process.pid)
+    # Once it has started an engine it is in the middle of its work.
+    until(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
-
-
-def wait_for_child(pid: int) -> None:
-    """Return once the process has started an engine: then it is in the middle of its work."""
-    deadline = Deadline(PATIENCE_S)
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    while not children.read_text():
-        assert not deadline.expired
-        time.sleep(0.02)
 
 
 def test_help_lists_every_command_under_what_it_is_for() -> None:

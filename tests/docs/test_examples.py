@@ -29,7 +29,7 @@ from tests.support.pages import DOCS, README, ROOT, Block, blocks, name_of, page
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
-#: Commands that are over in a second; they may answer no (exit code 1). All others are parsed, in test_commands.py.
+#: Commands that are over in a second; they may answer no (exit code 1). All others are parsed, in test_tables.py.
 QUICK = ("export-holodeck", "export-libenv", "gate", "inspect", "ls", "scan", "signoff", "stage")
 
 TYPED_CALLS = DOCS / "how-to" / "typed-calls.md"

@@ -20,8 +20,6 @@ from lucky_transport_migration.table import write_files
 from tests.support.waiting import until
 
 HOSTILE = "[red]a|b\n\x1b[31mc[/nothing]"
-
-
 SHOWN = r"[red]a|b\n\x1b[31mc[/nothing]"
 
 

@@ -141,8 +141,6 @@ def test_a_typed_call_beside_a_step_is_compared_in_the_state_after_it() -> None:
 
 
 grpc = pytest.importorskip("grpc")
-
-
 METHOD = "/weather.v1.Weather/GetForecast"
 
 

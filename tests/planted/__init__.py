@@ -4,13 +4,12 @@
 is an engine whose world moves between the items of its streams. Both are registered by the entry point of a folder that
 `site` makes, for this process and the ones it starts; the product knows nothing of them.
 
-    plant.py            `Plant`, a row of the tables; `PlantedTransport`, what its transports derive from
+    plant.py            `Plant`, a row of the tables; the transport and the engine, as a plugin offers them
     changes.py          small changes of answers, errors, items and frames, for any test over a transport
     step_plants.py      differences of steps, resets and the spec
     call_plants.py      differences of typed calls, streams, deadlines and errors
     answers.py          differences of the answers of a service that is not LuckyEngine's
     moving_engine.py    the engine
-    plugin.py           the transport and the engine, as a plugin offers them
     tools.py            runs each tool over shm and planted; returns its exit status and all that it printed
     control_runs.py     the same tools without a plant, many times, beside other work: each must find all equal
 

@@ -46,15 +46,20 @@ _NOISES = (
 )
 
 
-def parity_server(folder: Path, noise: str, other: str = CANDIDATE) -> Report:
-    """`lucky-transport parity --server`. other: the transport of the second server."""
+def desk_server(folder: Path, *plant: str) -> tuple[str, ...]:
+    """Return the options of `parity` that name a server, made in that folder, and what describes it."""
     shutil.copy(_DESK, folder)
     tools = [sys.executable, "-m", "grpc_tools.protoc", f"-I{_PROTO.parent}", f"--python_out={folder}", str(_PROTO)]
     subprocess.run(tools, check=True)
-    server = shlex.join([sys.executable, str(folder / "desk_server.py"), "PORT", noise]).replace("PORT", "{port}")
+    server = shlex.join([sys.executable, str(folder / "desk_server.py"), "PORT", *plant]).replace("PORT", "{port}")
+    return "--server", server, "--proto", str(_PROTO)
+
+
+def parity_server(folder: Path, noise: str, other: str = CANDIDATE) -> Report:
+    """`lucky-transport parity --server`. other: the transport of the second server."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(service_proof, "CANDIDATE", other)
-        return command("lucky_transport_migration.cli.parity", "--server", server, "--proto", str(_PROTO))
+        return command("lucky_transport_migration.cli.parity", *desk_server(folder, noise))
 
 
 #: What is run: the tools of this folder, and `parity` of a service of a team's own.

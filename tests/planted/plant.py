@@ -1,7 +1,8 @@
-"""A planted difference, and the transport that plants it."""
+"""A planted difference, the transport that plants it, and what both offer beside an engine, as a plugin does."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.hookspecs import EngineInfo, TransportInfo, hookimpl
 from lucky_transport.messages.methods import Method
+from lucky_transport.serving import Server
 from lucky_transport.transport import Frame, Stream, Transport
-
-__all__ = ["PLANT", "Plant", "PlantedTransport"]
 
 #: The environment variable that names the plant; without it the transport passes everything on.
 PLANT = "PLANT"
@@ -82,3 +85,51 @@ class PlantedTransport(Transport):
 
     def close(self) -> None:
         self.inner.close()
+
+
+@hookimpl
+def lucky_transport_transports() -> list[TransportInfo]:
+    return [
+        TransportInfo(
+            name="planted",
+            schemes=("planted",),
+            client="tests.planted.plant:connect",
+            server="tests.planted.plant:server",
+            summary="shared memory with a planted difference",
+            local_endpoint="planted://{name}",
+        )
+    ]
+
+
+@hookimpl
+def lucky_transport_engines() -> list[EngineInfo]:
+    return [EngineInfo("moving", "tests.planted.moving_engine:make_engine", "its world moves between two items")]
+
+
+def planted(inner: Transport) -> Transport:
+    """Return `inner` with the difference that PLANT names."""
+    from tests.planted.call_plants import CALL_PLANTS
+    from tests.planted.step_plants import STEP_PLANTS
+
+    plants = {plant.name: plant.over for plant in (*STEP_PLANTS, *CALL_PLANTS)}
+    return plants[os.environ[PLANT]](inner) if PLANT in os.environ else PlantedTransport(inner)
+
+
+def connect(endpoint: Endpoint, settings: Settings) -> Transport:
+    """Return a client over shm with that difference."""
+    from lucky_transport_shm.client import connect as connect_shm
+
+    found = planted(connect_shm(endpoint._replace(scheme="shm"), settings))
+    found.name = "planted"
+    return found
+
+
+def server(endpoint: Endpoint, settings: Settings) -> Server:
+    """Return shm's server, at an endpoint of this scheme."""
+    from lucky_transport_shm.server import ShmServer
+
+    class PlantedServer(ShmServer):
+        def start(self, host: object) -> Endpoint:
+            return super().start(host)._replace(scheme="planted")  # type: ignore[arg-type]
+
+    return PlantedServer(endpoint._replace(scheme="shm"), settings)

@@ -11,11 +11,28 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from prometheus_client import CollectorRegistry
 
 from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import TransportError
+from lucky_transport.process import unique_name
 from lucky_transport.registry import registry
 from lucky_transport_migration import paths
+from lucky_transport_migration.evidence.metrics import Metrics
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
+from lucky_transport_migration.evidence.record import read_folder
+from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
+from lucky_transport_migration.routing.connection import RoutedConnection
+from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
+from lucky_transport_migration.routing.router import ProcessRouter
+from lucky_transport_migration.routing.staged_transport import StagedTransport
+from lucky_transport_migration.stages.journal import Journal
+from tests.planted.changes import connecting
+from tests.planted.moving_engine import make_engine
+from tests.planted.plant import planted
+from tests.support.waiting import PATIENCE_S
 
 __all__ = ["ENGINE", "TOOLS", "Report", "command", "engines_in_this_process", "site"]
 
@@ -54,7 +71,7 @@ def site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     info = folder / "lucky_transport_planted-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lucky-transport-planted\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[lucky_transport]\nplanted = tests.planted.plugin\n")
+    (info / "entry_points.txt").write_text("[lucky_transport]\nplanted = tests.planted.plant\n")
     monkeypatch.syspath_prepend(folder)
     registry.cache_clear()
     try:
@@ -106,10 +123,6 @@ def parity_steps(
 
 def replay(folder: Path) -> Report:
     """A run over shm is recorded, then made again over planted."""
-    from lucky_transport.env.vector_env import VectorEnv
-    from lucky_transport.process import unique_name
-    from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
-
     file = folder / "run.jsonl"
     with api.serve(ENGINE, f"shm://{unique_name()}", num_envs=NUM_ENVS, seed=SEED) as serving:
         to = str(serving.endpoints[0])
@@ -150,9 +163,6 @@ def parity_calls(folder: Path, methods: str = "*", count: int = 3) -> Report:
 
 def replay_calls(folder: Path) -> Report:
     """Typed calls and streams over shm are recorded, then made again over planted."""
-    from lucky_transport.process import unique_name
-    from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
-
     file = folder / "calls.jsonl"
     with api.serve(ENGINE, f"shm://{unique_name()}", num_envs=NUM_ENVS, seed=SEED) as serving:
         to = str(serving.endpoints[0])
@@ -229,11 +239,44 @@ def side_by_side(folder: Path, source: str = "") -> Report:
     return Report(int(status), output.getvalue())
 
 
-def staged(folder: Path) -> Report:
-    """A program over `staged:` whose candidate is planted."""
-    from tests.planted.staged import staged
+class _WaitsForShadows:
+    """Makes calls over a staged transport, and lets the shadow of each end before the next one."""
 
-    return staged(folder)
+    def __init__(self, transport: StagedTransport, router: ProcessRouter) -> None:
+        self._transport = transport
+        self._router = router
+
+    def call(self, *arguments: Any) -> Any:
+        try:
+            return self._transport.call(*arguments)
+        finally:
+            self._router.workers.drain(Deadline(PATIENCE_S))
+
+    def stream(self, *arguments: Any) -> Any:
+        self._router.workers.drain(Deadline(PATIENCE_S))
+        return self._transport.stream(*arguments)
+
+
+def staged(folder: Path) -> Report:
+    """Typed calls and streams, each read made over a planted candidate too; status: whether one differed."""
+    (folder / "lucky_transport.toml").write_text('[stages]\ndefault = "shadow"\n')
+    told: list[str] = []
+    router = ProcessRouter(EvidencePolicy(folder, tell=told.append, metrics=Metrics(CollectorRegistry())))
+    with api.serve(make_engine("", NUM_ENVS, seed=SEED), f"inproc://{unique_name()}") as serving:
+        endpoint = str(serving.endpoints[0])
+        sides = (
+            RoutedConnection(CONTROL, connecting(endpoint)),
+            RoutedConnection(CANDIDATE, connecting(endpoint, planted)),
+        )
+        with StagedTransport(*sides, router) as transport:
+            call_and_stream(_WaitsForShadows(transport, router))
+            router.workers.drain(Deadline(PATIENCE_S))
+        router.close()
+    seen = list(read_folder(folder / "lucky-evidence"))
+    bad = {one.method for one in seen if one.verdict in ("different", "failed")}
+    assert {one.method for one in Journal(folder / "lucky-evidence").entries()} == bad, "just these fall back"
+    lines = (f"{one.verdict} {one.method}: {one.sentence or one.why}; {', '.join(one.left_out)}" for one in seen)
+    return Report(int(bool(bad)), "\n".join([*told, *lines]))
 
 
 #: The tools by name; each takes a folder of its own.

@@ -123,11 +123,7 @@ def test_a_run_is_recorded_and_replayed_without_any_extra(tmp_path: Path) -> Non
 
 
 Hidden = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
 MakeSegment = Callable[..., segment.Segment]
-
-
 REMEDY = "the native module was not built; run the install command again"
 
 

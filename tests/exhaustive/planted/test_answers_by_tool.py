@@ -132,10 +132,7 @@ def staged(plant: AnswerPlant, _: str = "", name: str = "", *, leaves: bool = Fa
             stack.callback(server.stop, 0)
         stack.enter_context(pytest.MonkeyPatch.context()).setattr(channels, "open_router", lambda: router)
         target = f"127.0.0.1:{ports[0]}"
-        makers = {
-            "grpc": lambda: grpc.insecure_channel(target),
-            "shm": lambda: lucky_transport_stubs.channel(endpoint),
-        }
+        makers = {"grpc": lambda: grpc.insecure_channel(target), "shm": lambda: lucky_transport_stubs.channel(endpoint)}
         channel = channels.open_channel(target, {side: make() for side, make in makers.items()}, makers, None)
         for request in requests():
             with suppress(grpc.RpcError):

@@ -24,10 +24,6 @@ def test_grpc_stands_for_the_legacy_steps_and_the_batch_service() -> None:
     assert plan().paths == ("grpc", "grpc-batch", "shm")
 
 
-def test_a_path_named_twice_is_measured_once() -> None:
-    assert plan(transports=("grpc", "grpc-batch", "shm")).paths == ("grpc", "grpc-batch", "shm")
-
-
 def test_even_rounds_run_forwards_and_odd_ones_backwards() -> None:
     cases = cases_of(plan())
     assert plan().order(cases, 0) == cases
@@ -72,10 +68,6 @@ def test_frames_of_growing_size_are_measured_over_every_path_with_one_env() -> N
     assert len({cell.size for cell in swept}) == 4
 
 
-def test_an_exchange_at_a_fixed_rate_is_measured_at_the_smallest_size_only() -> None:
-    assert {cell.size for cell in cells_of(plan()) if cell.rate_hz and cell.kind == "exchange"} == {1}
-
-
 def paced(plan: Plan) -> list[Cell]:
     return [cell for cell in cells_of(plan) if cell.rate_hz and cell.kind == "step"]
 
@@ -103,11 +95,6 @@ def test_an_engine_that_computes_is_measured_through_the_env_alone() -> None:
     assert {cell.kind for cell in cells_of(plan("toy"))} == {"step", "view"}
 
 
-@pytest.mark.parametrize(("engine", "options"), [("toy:idle", {"obs_size": 100, "act_size": 12}), ("mujoco", {})])
-def test_a_toy_has_the_sizes_of_the_figures_and_any_other_engine_its_own(engine: str, options: dict[str, int]) -> None:
-    assert plan_of(engine, ("shm",), None, None, rounds=1, quick=True).options == options
-
-
 def test_a_quick_plan_is_one_round_of_less() -> None:
     quick = plan_of(IDLE, ("grpc", "shm"), None, None, {}, rounds=5, quick=True)
     full = plan_of(IDLE, ("grpc", "shm"), None, None, {}, rounds=5, quick=False)
@@ -115,13 +102,6 @@ def test_a_quick_plan_is_one_round_of_less() -> None:
     assert full.num_envs == (1, 64, 4096)
     assert prepare(quick).pieces * 5 < prepare(full).pieces
     assert quick.effort.budget_s * 5 < full.effort.budget_s
-
-
-@pytest.mark.parametrize("waits", [("block",), ("spin", "adaptive")])
-def test_a_strategy_stands_for_shm_even_when_adaptive_was_not_asked_for(waits: tuple[str, ...]) -> None:
-    chosen = plan_of(IDLE, ("shm",), (1,), waits, {}, rounds=1, quick=False)
-    assert chosen.main_wait("shm") == ("adaptive" if "adaptive" in waits else waits[0])
-    assert chosen.main_wait("grpc") is None
 
 
 def test_the_reference_is_compared_with_each_other_way_of_its_kind_and_with_nothing_else() -> None:

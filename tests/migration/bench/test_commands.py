@@ -11,23 +11,13 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.errors import ConfigError, RemoteProtocolError, SpecError, UnknownName
-from lucky_transport.messages import (
-    ImageFrame,
-    PolicySlotSummary,
-    SetStateRequest,
-    SetStateResponse,
-)
+from lucky_transport.messages import ImageFrame, PolicySlotSummary, SetStateRequest, SetStateResponse
 from lucky_transport.messages.methods import method
 from lucky_transport_migration.bench.echo_engine import EchoEngine, shade
 from lucky_transport_migration.bench.flow import measure_images, measure_messages
 from lucky_transport_migration.bench.measuring import QUICK
 from lucky_transport_migration.bench.suite import Cell
-from lucky_transport_migration.bench.suites.commands import (
-    cases_of,
-    measure,
-    measure_commands,
-    plan_of_commands,
-)
+from lucky_transport_migration.bench.suites.commands import cases_of, measure, measure_commands, plan_of_commands
 
 
 def test_calls_are_measured_inline_and_in_the_pool_flat_out_and_at_fifty_a_second() -> None:
@@ -76,10 +66,7 @@ class Forger(EchoEngine):
             while True:
                 yield ImageFrame(bytes(pixels), 8, 4, 4, "raw", 0, 1)
 
-        return {
-            "/hazel.rpc.AgentService/StreamPolicySlotState": items,
-            "/hazel.rpc.CameraService/StreamCamera": images,
-        }
+        return {"/hazel.rpc.AgentService/StreamPolicySlotState": items, "/hazel.rpc.CameraService/StreamCamera": images}
 
 
 def messages(client: Any) -> Any:

@@ -29,11 +29,7 @@ from lucky_transport_migration.bench.measuring import Effort, Look, awaited_loop
 from lucky_transport_migration.stats import percentile
 
 ACTIONS = np.zeros((1, 2), np.float32)
-
-
 NUMBER = Look("its number", lambda n: n)
-
-
 EFFORT = Effort(budget_s=0.002, least=3, most=50)
 
 

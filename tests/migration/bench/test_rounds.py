@@ -49,19 +49,6 @@ def test_all_cells_of_a_case_are_measured(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", [IDLE, COPY])
-def test_a_torn_frame_is_found(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = ToyEngine.step
-
-    def torn(self: ToyEngine, control: Any) -> None:
-        step(self, control)
-        self._buffers.observations[-1, -1] = 9  # pyright: ignore[reportPrivateUsage]
-
-    monkeypatch.setattr(ToyEngine, "step", torn)
-    with pytest.raises(RemoteProtocolError, match="a frame was torn"):
-        measure_case(case_of(2, engine), PLAN)
-
-
-@pytest.mark.parametrize("engine", [IDLE, COPY])
 @pytest.mark.parametrize("kind", ["exchange", "step"])
 def test_one_torn_frame_in_the_middle_of_a_loop_is_found(
     engine: str, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -114,24 +101,23 @@ def _stopped(error: BaseException, after: int) -> PreparedSuite:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), PeerTimeout("no frame within 20 s")])
-def test_a_run_that_is_stopped_keeps_its_whole_rounds_and_says_so(error: BaseException) -> None:
-    found = _stopped(error, 7).run("lucky-transport bench")
-    assert found["rounds"] == 7
-    assert {row["rounds"] for row in found["rows"]} == {7}
+@pytest.mark.parametrize(
+    ("after", "cases", "rounds", "said"),
+    [
+        (7, 1, 7, "stopped after 7 of 8 rounds, which are what is shown: "),
+        (1, 2, 1, "stopped in the first round, of which 1 of 2 pairs are shown: "),
+    ],
+)
+def test_a_run_that_is_stopped_shows_what_was_measured_and_says_so(
+    error: BaseException, after: int, cases: int, rounds: int, said: str
+) -> None:
+    suite = _stopped(error, after)
+    found = replace(suite, cases=[*suite.cases, case_of(2)][:cases]).run("lucky-transport bench")
+    assert found["rounds"] == rounds
+    assert {(row["rounds"], row["size"]) for row in found["rows"]} == {(rounds, 1)}
     assert found["stopped"] in found["notes"]
-    assert found["stopped"].startswith("stopped after 7 of 8 rounds, which are what is shown: ")
+    assert found["stopped"].startswith(said)
     assert str(error) in found["stopped"]
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), PeerTimeout("no frame within 20 s")])
-def test_a_run_that_is_stopped_in_its_first_round_shows_what_was_measured(error: BaseException) -> None:
-    suite = _stopped(error, 1)
-    result = replace(suite, cases=[*suite.cases, case_of(2)]).run("lucky-transport bench")
-    assert result["rounds"] == 1
-    assert {row["size"] for row in result["rows"]} == {1}
-    assert result["stopped"] in result["notes"]
-    assert result["stopped"].startswith("stopped in the first round, of which 1 of 2 pairs are shown: ")
-    assert str(error) in result["stopped"]
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,6 @@ from lucky_transport_migration.stages.stage_plan import StagePlan
 from tests.support.weather import WeatherPrograms
 
 _ENTITY = "/hazel.rpc.SceneService/GetEntity"
-
-
 _READ = "/weather.v1.Weather/GetForecast"
 
 

@@ -86,14 +86,6 @@ def test_what_was_moved_without_evidence_is_listed_and_holds_nothing_back(projec
     assert json.loads(gate("--json", "--method", "SceneService/*").stdout)["unproven"] == {}
 
 
-def test_a_name_that_fits_nothing_is_refused_with_the_nearest(project: Path) -> None:
-    keep(project / "seen", [seen()] * 20)
-    refused = gate("--method", "SceneService/GetEntitty")
-    assert refused.exit_code == 1
-    assert "did you mean SceneService/GetEntity?" in refused.output
-    assert "no evidence" in gate("--method", "LidarService/*").output
-
-
 def test_what_was_compared_before_its_last_move_was_not_moved_without_evidence(project: Path) -> None:
     file = project / "lucky_transport.toml"
     file.write_text(file.read_text() + '[stages.methods]\n"CameraService/*" = "complete"\n')

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
-import subprocess
 import sys
 import threading
 import urllib.request
@@ -21,7 +19,6 @@ from lucky_transport_migration.evidence import lines, metrics
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.outcome import Comparison
-from lucky_transport_migration.evidence.record import EQUAL
 from lucky_transport_migration.routing import evidence_policy as policy_module
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from tests.support.fixtures.migration_evidence import JOINTS, OTHER_JOINTS, READ
@@ -148,43 +145,13 @@ def test_a_forked_child_has_evidence_a_thread_and_a_summary_of_its_own(project: 
     assert len(project.journal) == 1
 
 
-_KILLED = """
-import sys, time
-from pathlib import Path
-from lucky_transport.messages import GetJointStateResponse
-from lucky_transport.routing import Decision
-from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
-from lucky_transport_migration.routing import evidence_policy as policy_module
-from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
-policy = EvidencePolicy(Path(sys.argv[1]))
-answer = GetJointStateResponse()
-while True:
-    sides = CallOutcome("grpc", [answer]), CallOutcome("shm", [answer])
-    policy.note(Comparison("/hazel.rpc.MujocoService/GetJointState", Decision("grpc", "shm", "shadow"), *sides))
-    time.sleep(0.0005)
-"""
-
-
-@pytest.mark.exhaustive
-def test_what_a_killed_process_had_noted_before_is_evidence(project: Any) -> None:
-    process = subprocess.Popen([sys.executable, "-c", _KILLED, str(project.folder)])
-    try:
-        until(lambda: len(project.evidence) >= 20)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait(PATIENCE_S)
-    assert {one.verdict for one in project.evidence} == {EQUAL}
-
-
 def test_a_policy_that_nobody_holds_is_collected(project: Any) -> None:
     gone = weakref.ref(EvidencePolicy(project.folder, metrics=Metrics(CollectorRegistry())))
     gc.collect()
     assert gone() is None
 
 
-def test_an_item_that_cannot_be_worked_on_is_counted_and_the_next_one_is_done(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_item_that_cannot_be_worked_on_is_counted_and_the_next_one_is_done(caplog: pytest.LogCaptureFixture) -> None:
     done = threading.Event()
 
     def work(item: str) -> None:

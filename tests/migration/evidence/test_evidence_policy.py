@@ -96,14 +96,6 @@ def test_a_method_that_is_back_is_not_demoted_again_for_calls_that_were_under_wa
     assert len(project.evidence) == 20
 
 
-def test_two_answers_of_grpc_demote_nothing(project: Any, both: Both) -> None:
-    policy = project.policy()
-    policy.note(both([JOINTS], CallOutcome("grpc", [OTHER_JOINTS])))
-    policy.close()
-    assert [one.kind for one in project.evidence] == ["aa"]
-    assert project.journal == []
-
-
 def test_what_changes_the_world_has_no_shadow_and_its_calls_are_counted(project: Any, both: Both) -> None:
     policy = project.policy()
     assert policy.decide(RESET).shadow == ""

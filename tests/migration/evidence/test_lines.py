@@ -17,8 +17,6 @@ from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, Evidence
 from lucky_transport_migration.jsonl import Damage
 
 ONE = Evidence("/a.B/C", "shadow", SideResult("grpc"), verdict=EQUAL)
-
-
 BAD = Evidence("/a.B/C", "shadow", SideResult("grpc"), verdict=DIFFERENT)
 
 
@@ -65,13 +63,6 @@ def test_a_folder_that_is_removed_is_made_again(tmp_path: Path, lines: Lines) ->
     lines.write(tmp_path / "x", [BAD])
     lines.close()
     assert list(read_folder(tmp_path / "x")) == [BAD]
-
-
-def test_another_folder_gets_what_follows(tmp_path: Path, lines: Lines) -> None:
-    lines.write(tmp_path / "x", [ONE])
-    lines.write(tmp_path / "y", [BAD])
-    lines.close()
-    assert list(read_folder(tmp_path / "y")) == [BAD]
 
 
 def test_a_folder_that_cannot_be_made_is_said_once_until_it_can(tmp_path: Path, lines: Lines, told: list[str]) -> None:

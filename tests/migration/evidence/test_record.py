@@ -19,11 +19,7 @@ from lucky_transport_migration.evidence.record import Evidence, SideResult, read
 from lucky_transport_migration.jsonl import moment
 
 TEXT = st.text(max_size=20)
-
-
 SIDES = st.builds(SideResult, TEXT, TEXT, st.floats(0, 1e9), st.integers(0, 1000))
-
-
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
 
 

@@ -77,8 +77,6 @@ def test_a_call_is_cancelled_after_so_many_responses(server: RunningServer, meth
 
 
 ECHO = ServiceMethod("/t.Own/Echo", Effect.READ, "a test")
-
-
 SECRET = "Bearer a-long-secret"
 
 

@@ -34,8 +34,6 @@ CALLS = {1: 1_200, 10: 2_400, 72: 4_500}
 MOST = 5_000
 LOOKS = (1, 8, 50)
 CORRELATIONS = (0.0, 0.5, 0.9, 0.99)
-#: A kind of noise without a scale: as real calls have it, correlated over all distances.
-EVERYTHING = -1.0
 
 _LASTS, _OWN = 0.3, 0.2
 Values = NDArray[np.float64]
@@ -88,9 +86,7 @@ def passed(growing: Growing, at: Sequence[int], limits: Limits) -> bool:
 
 
 def noise(random: np.random.Generator, calls: int, correlation: float) -> Values:
-    """Return noise that lasts, (calls,) of standard deviation 1; EVERYTHING: of many durations at once."""
-    if correlation == EVERYTHING:
-        return np.sum([noise(random, calls, one) for one in (0.5, 0.9, 0.99, 0.999)], axis=0) / 2
+    """Return noise that lasts, (calls,) of standard deviation 1."""
     shocks = random.standard_normal(calls)
     shocks[1:] *= (1 - correlation**2) ** 0.5
     return np.asarray(lfilter([1.0], [1.0, -correlation], shocks))
@@ -124,19 +120,7 @@ def pairs(random: np.random.Generator, correlation: float, times: float, aa: int
 def mismatches(random: np.random.Generator, correlation: float, rate: float) -> Growing:
     """Return a run whose answers differ at that rate, at times more often and at times less."""
     rates = np.exp(_LASTS * noise(random, MOST, correlation) + _OWN * random.standard_normal(MOST))
-    return _answers(random.random(MOST) < rate * rates / np.exp((_LASTS**2 + _OWN**2) / 2))
-
-
-def bursts(random: np.random.Generator, correlation: float, rate: float) -> Growing:
-    """Return a run whose answers differ at that rate, one after another; correlation: of a call with the next."""
-    bad = np.zeros(MOST, np.bool_)
-    starts = np.flatnonzero(random.random(MOST) < rate * (1 - correlation))
-    for start, length in zip(starts, random.geometric(1 - correlation, starts.size), strict=True):
-        bad[start : start + length] = True
-    return _answers(bad)
-
-
-def _answers(bad: NDArray[np.bool_]) -> Growing:
+    bad = random.random(MOST) < rate * rates / np.exp((_LASTS**2 + _OWN**2) / 2)
     control, candidate = np.full(MOST, 400.0), np.full(MOST, 40.0)
     places = np.flatnonzero(bad)
     return lambda calls: summary(control[:100], candidate[:100], calls, places[places < calls].tolist())

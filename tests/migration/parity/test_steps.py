@@ -1,26 +1,48 @@
-"""The proof that paths answer the same, and that it finds what does not."""
+"""The proof that engines step and answer alike: what is compared, what is found, what is evidence."""
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import UnknownName
+from lucky_transport.errors import PeerDied, PeerTimeout, UnknownName
+from lucky_transport.messages import StepRequest
+from lucky_transport.messages.methods import Method, method
 from lucky_transport.process import unique_name
+from lucky_transport.routing import Decision
 from lucky_transport.transport import Frame, Transport
+from lucky_transport_migration import paths
+from lucky_transport_migration.catalogue.descriptors import methods_in
+from lucky_transport_migration.compare.difference import AtCall
+from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.evidence.call_comparison import compare
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CallOutcome, Comparison
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, PROOF, read_folder
+from lucky_transport_migration.parity.call_answers import OF_STATES, watched
+from lucky_transport_migration.parity.call_proof import prove_commands
+from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
 from lucky_transport_migration.parity.rollout import RolloutPlan
+from lucky_transport_migration.parity.service_call import ServiceCall
+from lucky_transport_migration.parity.service_pair import ServerPair
+from lucky_transport_migration.parity.service_servers import ServerCommand
 from lucky_transport_migration.parity.step_comparison import Counts, compare_frames, compare_misuse
 from lucky_transport_migration.parity.step_parity import MODES, prove, total_steps
 from lucky_transport_migration.paths import ConnectedEngine
-from tests.planted.changes import one_bit, over_path
+from tests.planted.changes import answers, fails, one_bit, over_path
 from tests.planted.plant import PlantedTransport
 from tests.planted.step_plants import described
+from tests.support.weather import WeatherPrograms
+
+pytest.importorskip("grpc")
 
 
 class Liar(PlantedTransport):
@@ -163,3 +185,157 @@ def test_a_connection_that_steps_after_another_one_is_compared(twin: str, monkey
 def test_an_unknown_engine_is_named(twin: str) -> None:
     with pytest.raises(UnknownName, match="no engine 'tyo'; did you mean 'toy'"):
         prove("tyo", ("inproc", twin), num_envs=1, steps=1, seed=0)
+
+
+SCHEMA = method("AgentService/GetAgentSchema")
+
+
+def compared(row: Method, **options: Any) -> Any:
+    """Return the outcome of comparing one method."""
+    return prove_commands("toy", ("inproc", "twin"), methods=(row,), count=1, **options)
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "lost"),
+    [
+        (PeerTimeout("planted"), "DEADLINE_EXCEEDED: PeerTimeout: planted", ""),
+        (PeerDied("planted"), "UNAVAILABLE: PeerDied: planted", "twin was lost in call "),
+    ],
+)
+def test_a_candidate_that_is_late_or_gone_is_found_and_who_was_lost_is_said(
+    twin: str, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str, lost: str
+) -> None:
+    over_path(monkeypatch, twin, fails(SCHEMA, error))
+    outcome = compared(SCHEMA)
+    first = outcome.first_difference
+    assert isinstance(first.place, AtCall)
+    assert (first.place.method, first.difference.aspect) == (SCHEMA.name, "code")
+    assert first.values == {"inproc": "OK", "twin": said}
+    assert outcome.lost.startswith(lost)
+    assert bool(outcome.lost) == bool(lost)
+
+
+def test_what_a_proof_saw_is_evidence_for_the_gate(twin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    over_path(monkeypatch, twin, answers(SCHEMA, lambda answer: setattr(answer.schema, "action_size", 3)))
+    with closing(EvidenceWriter(tmp_path)) as writer:
+        outcome = compared(SCHEMA, write=writer.write)
+    seen = list(read_folder(tmp_path))
+    assert [one.verdict for one in seen if one.method == SCHEMA.name] == ["different"]
+    (one,) = (one for one in seen if one.verdict == "different")
+    assert (one.aspect, one.where, one.shadow and one.shadow.transport) == ("item", "schema.action_size", "inproc")
+    assert one.kind == "aa", "both paths of this test are one transport"
+    assert list(one.values) == ["inproc", "inproc again"]
+    assert {one.method for one in seen} == {SCHEMA.name} < set(outcome.methods), "other calls only lead up to it"
+
+
+def test_two_engines_behind_one_path_are_equal_and_called_by_number() -> None:
+    outcome = prove_commands("toy", ("inproc", "inproc#2"), count=2)
+    assert outcome.equal, outcome.sentence
+    assert outcome.between == ["inproc", "inproc#2"]
+    assert paths.label("inproc#2") == "same process, engine 2"
+
+
+@pytest.mark.parametrize("engine", ["toy", "mujoco:quadruped"])
+def test_streams_of_states_follow_the_world_over_every_transport(engine: str) -> None:
+    if engine.startswith("mujoco"):
+        pytest.importorskip("mujoco")
+    step = StepRequest(actions=[0.1] * 2 if engine == "toy" else [])
+    with (
+        ConnectedEngine(paths.find_path("inproc"), engine, 2) as left,
+        ConnectedEngine(paths.find_path("shm"), engine, 2) as right,
+    ):
+        for row in OF_STATES:
+            mine, other = (watched(step)(link.transport, row, row.request()) for link in (left, right))
+            assert (
+                compare(Comparison(row.name, Decision("inproc", "shm", PROOF), mine, other), ComparisonRules()).verdict
+                == EQUAL
+            )
+            if mine.code == "OK":
+                assert first_unequal(row.response, mine.items[0], mine.items[2], streamed=True), "the world stood still"
+
+
+@dataclass
+class Server:
+    """Answers every call with one outcome, and keeps what it was asked with."""
+
+    outcome: CallOutcome
+    asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    @property
+    def caller(self) -> Any:
+        return self
+
+    def ask(self, *_: Any, **given: Any) -> CallOutcome:
+        self.asked.append(given)
+        return self.outcome
+
+
+@pytest.mark.parametrize(
+    ("control", "candidate", "verdict"),
+    [
+        ("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", EQUAL),
+        ("DEADLINE_EXCEEDED", "OK", DIFFERENT),
+        ("OK", "DEADLINE_EXCEEDED", DIFFERENT),
+        ("DEADLINE_EXCEEDED", "UNAVAILABLE", DIFFERENT),
+    ],
+)
+def test_a_call_whose_deadline_is_over_ends_alike_on_both(
+    weather: WeatherPrograms, control: str, candidate: str, verdict: str
+) -> None:
+    row = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")[0]
+    one, two = Server(CallOutcome("grpc", code=control)), Server(CallOutcome("shm", code=candidate))
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, (one, two))  # type: ignore[arg-type]
+    asked = pair.ask(row, ServiceCall((row.request(),), is_late=True), reverse=True)
+    assert asked.evidence.verdict == verdict
+    assert asked.differs == (verdict == DIFFERENT)
+    assert [given["timeout_s"] < 0 for server in (one, two) for given in server.asked] == [True, True]
+    if asked.differs:
+        assert asked.located(3, "with no time left").values == {"grpc": control, "shm": candidate}
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_only_where_no_connection_stood_a_server_may_have_ended(weather: WeatherPrograms, is_local: bool) -> None:
+    row = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")[0]
+    one, two = Server(CallOutcome("grpc")), Server(CallOutcome("shm", code="UNAVAILABLE", is_local=is_local))
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, (one, two))  # type: ignore[arg-type]
+    asked = pair.ask(row, ServiceCall((row.request(),)), reverse=False)
+    assert asked.differs
+    assert asked.is_gone == is_local, "a proof waits for the end of a server only then"
+
+
+def test_a_refusal_for_want_of_what_a_recording_masks_shows_nothing(weather: WeatherPrograms) -> None:
+    row = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")[0]
+    refused = [Server(CallOutcome(name, code="UNAUTHENTICATED")) for name in ("grpc", "shm")]
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, tuple(refused))  # type: ignore[arg-type]
+    call = ServiceCall((row.request(),), without=("authorization",), answered="OK")
+    found = pair.ask(row, call, reverse=False).evidence
+    assert (found.verdict, found.why) == (NOT_COMPARED, "it is made without its secret, and ended with UNAUTHENTICATED")
+
+
+def test_an_endless_stream_is_left_after_a_few_items_once_its_calls_have_come_to_no_end(
+    weather: WeatherPrograms,
+) -> None:
+    rows = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")
+    row = next(one for one in rows if one.name.endswith("/WatchForecast"))
+    servers = [Server(CallOutcome(name, code="DEADLINE_EXCEEDED", took_us=10.1e6)) for name in ("grpc", "shm")]
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, tuple(servers))  # type: ignore[arg-type]
+    for _ in range(4):
+        pair.ask(row, ServiceCall((row.request(),)), reverse=False)
+    given = [(one["timeout_s"], one["cancel_after"]) for one in servers[0].asked]
+    assert given == [(10.0, None)] * 3 + [(2.0, 3)]
+
+
+@pytest.mark.parametrize(
+    ("deadline", "timeout_s", "cancel_after_s"),
+    [("", 10.0, None), ("none", None, 10.0), ("long", 2_592_000.0, 10.0), ("short", 4.0, None)],
+)
+def test_a_call_has_the_deadline_that_it_is_drawn_with(
+    weather: WeatherPrograms, deadline: str, timeout_s: float | None, cancel_after_s: float | None
+) -> None:
+    row = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")[0]
+    servers = [Server(CallOutcome(name, took_us=0.2e6)) for name in ("grpc", "shm")]
+    pair = ServerPair(ServerCommand("x {port}"), CANDIDATE, ComparisonRules(), 10.0, tuple(servers))  # type: ignore[arg-type]
+    pair.ask(row, ServiceCall((row.request(),)), reverse=False)
+    pair.ask(row, ServiceCall((row.request(),), deadline=deadline), reverse=False)
+    asked = servers[1].asked[-1]
+    assert (asked["timeout_s"], asked["cancel_after_s"]) == (timeout_s, cancel_after_s)

@@ -21,7 +21,7 @@ from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
 from lucky_transport_migration.recording.result import UNMADE, ReplayResult
 from lucky_transport_migration.routing.recording_policy import RecordingPolicy
-from tests.migration.recording.test_recording_policy import Inner
+from tests.support.fixtures.migration_routing import FakePolicy
 
 STREAM = RecordedCall(
     "/t.Own/Watch", "protobuf", "grpc", (b"ask",), (b"a", b"b"), "CANCELLED", left=True, us=2e6, arity="unary_stream"
@@ -110,14 +110,8 @@ def test_without_a_word_on_how_it_is_called_no_call_is_made() -> None:
 
 
 GET = RecordedCall("/t.Own/Get", PROTOBUF, "grpc", (b"ask",), (b"a",), arity="unary_unary")
-
-
 ANSWERED = CallOutcome("shm", [b"a"])
-
-
 LOST = CallOutcome("shm", code="UNAVAILABLE", details="Socket closed", is_local=True)
-
-
 REFUSED = CallOutcome("shm", code="UNAVAILABLE", details="busy")
 
 
@@ -178,7 +172,7 @@ METHOD = "/hazel.rpc.SceneService/ListEntities"
 
 
 def test_a_recording_says_which_calls_had_not_ended(tmp_path: Path) -> None:
-    policy = RecordingPolicy(Inner(), tmp_path / "run.jsonl")
+    policy = RecordingPolicy(FakePolicy(Decision("grpc")), tmp_path / "run.jsonl")
     outcome = CallOutcome("grpc", [b"one"], "CANCELLED", "the program ended before the call did")
     for unfinished in (False, True):
         policy.note(

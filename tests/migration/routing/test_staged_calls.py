@@ -28,29 +28,14 @@ from lucky_transport_migration.evidence.outcome import Comparison
 from tests.planted.changes import connecting, fails
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
-
-
 _CANARY, _SHM = Decision("shm", "grpc", "canary 10%"), Decision("shm", "grpc", "shm")
-
-
 _COMPLETE = Decision("shm", "", "complete")
-
-
 _SCHEMA = method("AgentService/GetAgentSchema")
-
-
 _MODE = method("SceneService/SetSimulationMode")  # changes the world, and toys have no answer to it
-
-
 _FAILING = method("LidarService/GetLidarBeamCount")
-
-
 _ASKED = GetAgentSchemaRequest("agent_1")
-
-
 _NOBODY = "inproc://nobody"
-
-
+_STEPS = {"/hazel.rpc.AgentService/Step": _GRPC}  # they are made over gRPC whatever becomes of calls
 New = Callable[..., Any]
 
 
@@ -73,19 +58,17 @@ def test_a_read_is_answered_by_the_authority_and_noted_with_what_the_shadow_answ
     assert note.primary.took_us > 0
 
 
-def test_an_error_of_the_engine_is_an_answer_like_others(open_staged: New, new_policy: New, serve: New) -> None:
-    endpoint = serve("toy", faulty=True)
-    policy = new_policy(_SHM)
+def test_an_error_of_the_engine_is_an_answer_like_others(stage: New) -> None:
+    policy, staged = stage(_SHM, faulty=True)
     with pytest.raises(EngineFailed) as raised:
-        open_staged(policy, endpoint, endpoint).call(_FAILING, LidarSensorRequest(7))
+        staged.call(_FAILING, LidarSensorRequest(7))
     (note,) = policy.wait_for(_FAILING.name)
     for outcome in (note.primary, note.shadow):
         assert (outcome.code, outcome.details) == ("INTERNAL", str(raised.value))
 
 
-def test_a_candidate_nobody_can_reach_is_stood_in_for(open_staged: New, new_policy: New, serve: New) -> None:
-    policy = new_policy(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
-    staged = open_staged(policy, serve("toy"), _NOBODY)
+def test_a_candidate_nobody_can_reach_is_stood_in_for(stage: New) -> None:
+    policy, staged = stage(_CANARY, others=_STEPS, candidate=_NOBODY)
     assert [staged.call(_SCHEMA, _ASKED).schema.agent_name for _ in range(2)] == ["agent_1"] * 2
     with pytest.raises(Unimplemented):
         staged.call(_MODE, SetSimulationModeRequest())
@@ -96,11 +79,10 @@ def test_a_candidate_nobody_can_reach_is_stood_in_for(open_staged: New, new_poli
         assert (note.shadow.transport, note.shadow.code) == ("shm", "UNAVAILABLE")
 
 
-def test_a_candidate_that_closed_in_order_is_stood_in_for(open_staged: New, new_policy: New, serve: New) -> None:
-    policy = new_policy(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
+def test_a_candidate_that_closed_in_order_is_stood_in_for(stage: New) -> None:
     candidate = f"shm://{unique_name()}"
     with api.serve("toy", candidate, num_envs=2):
-        staged = open_staged(policy, serve("toy"), candidate)
+        policy, staged = stage(_CANARY, others=_STEPS, candidate=candidate)
         staged.call(_SCHEMA, _ASKED)
         policy.wait_for(_SCHEMA.name)
     assert staged.call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
@@ -109,44 +91,34 @@ def test_a_candidate_that_closed_in_order_is_stood_in_for(open_staged: New, new_
     assert after.shadow.code == "UNAVAILABLE"
 
 
-def test_a_candidate_that_dies_while_it_changes_the_world_is_the_callers_to_know(
-    open_staged: New, new_policy: New, serve: New
-) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_SHM, {"/hazel.rpc.AgentService/Step": _GRPC})
-    dying = connecting(endpoint, fails(_MODE, PeerDied("planted")))
+def test_a_candidate_that_dies_while_it_changes_the_world_is_the_callers_to_know(stage: New) -> None:
+    policy, staged = stage(_SHM, fails(_MODE, PeerDied("planted")), others=_STEPS)
     with pytest.raises(PeerDied):
-        open_staged(policy, endpoint, dying).call(_MODE, SetSimulationModeRequest())
+        staged.call(_MODE, SetSimulationModeRequest())
     (note,) = policy.wait_for(_MODE.name)
     assert (note.primary.transport, note.primary.code) == ("shm", "UNAVAILABLE")
 
 
-def test_a_candidate_that_was_stood_in_for_is_not_asked_again_as_a_shadow(
-    open_staged: New, new_policy: New, serve: New
-) -> None:
-    endpoint, asked = serve("toy"), []
+def test_a_candidate_that_was_stood_in_for_is_not_asked_again_as_a_shadow(stage: New) -> None:
+    asked = []
 
     def connect() -> Transport:
         asked.append(threading.current_thread())
         raise NotReachable("nobody there")
 
-    policy = new_policy(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
-    staged = open_staged(policy, endpoint, connect)
+    _, staged = stage(_CANARY, others=_STEPS, candidate=connect)
     for _ in range(50):
         staged.call(_SCHEMA, _ASKED)
     staged.close()
     assert asked == [threading.current_thread()]
 
 
-def test_a_lost_candidate_is_connected_again(
-    open_staged: New, new_policy: New, serve: New, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_candidate_is_connected_again(stage: New, serve: New, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lucky_transport_migration.routing.connection._RETRY_S", 0.0)
     endpoint = serve("toy")
     first = connecting(endpoint, fails(_SCHEMA, PeerDied("planted")))
     connections = itertools.chain([first], itertools.repeat(connecting(endpoint)))
-    policy = new_policy(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
-    staged = open_staged(policy, endpoint, lambda: next(connections)())
+    policy, staged = stage(_CANARY, others=_STEPS, candidate=lambda: next(connections)())
     deadline = Deadline(10)
     staged.call(_SCHEMA, _ASKED)
     while policy.notes[-1].primary.transport != "shm":
@@ -156,10 +128,10 @@ def test_a_lost_candidate_is_connected_again(
         time.sleep(0.01)
 
 
-def test_a_complete_method_has_no_way_back(open_staged: New, new_policy: New, serve: New) -> None:
-    policy = new_policy(_COMPLETE, {"/hazel.rpc.AgentService/Step": _GRPC})
+def test_a_complete_method_has_no_way_back(stage: New) -> None:
+    _, staged = stage(_COMPLETE, others=_STEPS, candidate=_NOBODY)
     with pytest.raises(NotReachable):
-        open_staged(policy, serve("toy"), _NOBODY).call(_SCHEMA, _ASKED)
+        staged.call(_SCHEMA, _ASKED)
 
 
 def test_a_program_whose_methods_are_complete_needs_no_grpc(open_staged: New, new_policy: New, serve: New) -> None:
@@ -168,15 +140,11 @@ def test_a_program_whose_methods_are_complete_needs_no_grpc(open_staged: New, ne
     assert staged.step(staged.actions).seq == 1
 
 
-def test_a_wrong_request_reaches_nobody(open_staged: New, new_policy: New, serve: New) -> None:
-    endpoint = serve("toy")
-    policy = new_policy(_SHADOW)
+def test_a_wrong_request_reaches_nobody(stage: New) -> None:
+    policy, staged = stage(_SHADOW)
     with pytest.raises(TypeError, match="expected GetAgentSchemaRequest"):
-        open_staged(policy, endpoint, endpoint).call(_SCHEMA, SetEntityTransformRequest())
+        staged.call(_SCHEMA, SetEntityTransformRequest())
     assert policy.notes == []
-
-
-_SHADOW = Decision("grpc", "shm", "shadow")
 
 
 _TELEMETRY = method("TelemetryService/StreamTelemetry")

@@ -81,10 +81,8 @@ def test_a_shadow_that_hangs_delays_neither_calls_nor_close(
     }
 
 
-def test_a_shadow_that_had_to_wait_its_turn_is_not_late(open_staged: New, new_policy: New, serve: New) -> None:
-    endpoint = serve("toy", answer_delay_s=0.2)
-    policy = new_policy(_SHADOW)
-    staged = open_staged(policy, serve("toy", answer_delay_s=0.001), endpoint)
+def test_a_shadow_that_had_to_wait_its_turn_is_not_late(stage: New, serve: New) -> None:
+    policy, staged = stage(_SHADOW, candidate=serve("toy", answer_delay_s=0.2), answer_delay_s=0.001)
     for _ in range(8):  # four at a time: the last four begin after the first ones' deadline
         staged.call(_SLOW, LidarSensorRequest(), Deadline(0.3))
     notes = policy.wait_for(_SLOW.name, 8)

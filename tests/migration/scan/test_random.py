@@ -171,8 +171,6 @@ STATEMENTS = st.one_of(
 
 
 SOURCES = st.lists(STATEMENTS, max_size=8).map("\n".join)
-
-
 ENDPOINTS = st.none() | st.sampled_from(["shm://demo", 'grpc://"h\\:1'])
 
 

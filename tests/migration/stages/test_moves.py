@@ -90,17 +90,6 @@ def test_a_file_that_is_not_there_is_made(project: Path) -> None:
     assert _at(_ENTITY) == "shadow"
 
 
-def test_a_file_keeps_its_permissions_and_links(write: Write, project: Path) -> None:
-    path = write(_FILE)
-    real = path.rename(project / "real.toml")
-    real.chmod(0o600)
-    path.symlink_to(real)
-    Moves().place(_ENTITY, _p("shm"))
-    assert path.is_symlink()
-    assert real.stat().st_mode & 0o777 == 0o600
-    assert [one.name for one in project.iterdir() if one.name.startswith(".")] == []
-
-
 def test_a_wrong_file_is_not_written_over(write: Write, tmp_path: Path) -> None:
     path = write("[stages")
     with pytest.raises(ConfigError, match="mend the file"):
@@ -154,13 +143,6 @@ def test_without_evidence_only_the_first_rung_is_free(write: Write) -> None:
     assert _at("/hazel.rpc.CameraService/ListCameras") == "shadow"
     (forced,) = Moves().promote("CameraService/ListCameras", force=True)
     assert (str(forced.to), forced.refused) == ("canary 1%", "")
-
-
-def test_the_gates_reasons_are_given(write: Write, project: Path) -> None:
-    write(_FILE)
-    _see(project / "lucky-evidence", _ENTITY, count=2)
-    (move,) = Moves().promote(_ENTITY)
-    assert "2 calls compared, 12 asked for" in move.refused
 
 
 def test_each_stage_needs_evidence_of_its_own(write: Write, project: Path) -> None:
@@ -281,13 +263,6 @@ def test_an_automatic_demotion_outlasts_its_cool_down_until_a_promotion(write: W
     assert (str(move.before), str(move.to), move.refused, _at(_LIST)) == ("shadow", "canary 1%", "", "canary 1%")
 
 
-def test_evidence_from_before_a_demotion_promotes_nothing(write: Write, project: Path) -> None:
-    write(_FILE)
-    _see(project / "lucky-evidence", _LIST, at="2026-01-01T00:00:00.000Z")
-    Journal(project / "lucky-evidence").demote(_LIST, _p("canary 10%"), _p("shadow"), "differs", cool_down_s=0)
-    assert "since its last move" in Moves().promote(_LIST)[0].refused
-
-
 def test_what_is_low_already_is_not_demoted(write: Write) -> None:
     write(_FILE)
     assert Moves().demote("CameraService/ListCameras")[0].refused == "is at grpc already"
@@ -303,18 +278,6 @@ def test_the_stepping_path_moves_by_its_row_and_running_programs_keep_their_side
     running.look()
     assert running.decide(STEP).primary == "shm"
     assert Decider().decide(STEP).primary == "grpc"
-
-
-@pytest.mark.parametrize("method", [STEP, _LIST])
-def test_a_method_that_is_demoted_by_hand_cools_down_and_stands_in_the_journal(write: Write, method: str) -> None:
-    write('[stages]\ndefault = "shm"\n')
-    Moves().demote(method, why="looks wrong")
-    standing = EffectiveStages.load()
-    assert [(one.method, one.why) for one in standing.journal.entries()] == [(method, "looks wrong")]
-    assert standing.cooling_s(method) > 0
-    (move,) = Moves().promote(method)
-    assert "in cool-down" in move.refused
-    assert "looks wrong" in move.refused
 
 
 def test_a_promotion_of_step_ends_the_demotions_of_its_whole_path(write: Write, project: Path) -> None:

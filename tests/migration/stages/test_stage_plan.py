@@ -148,16 +148,6 @@ _placements = st.one_of(
 )
 
 
-def test_grpc_has_the_last_word_until_a_canary_is_shared_memorys_turn() -> None:
-    assert {stage: (roles.primary, roles.shadow) for stage, roles in ROLES.items()} == {
-        Stage.GRPC: ("grpc", ""),
-        Stage.SHADOW: ("grpc", "shm"),
-        Stage.CANARY: ("shm", "grpc"),
-        Stage.SHM: ("shm", "grpc"),
-        Stage.COMPLETE: ("shm", ""),
-    }
-
-
 @given(_placements)
 def test_a_placement_is_read_as_it_is_printed(placement: Placement) -> None:
     assert Placement.parse(str(placement)) == placement

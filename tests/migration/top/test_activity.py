@@ -27,8 +27,6 @@ from tests.support.resources import descriptors_of
 from tests.support.waiting import suspend, until
 
 SPEC = BatchSpec("toy", 3, ArraySpec(shape=(4,)), ArraySpec(shape=(2,)))
-
-
 GET_SCHEMA = method("AgentService/GetAgentSchema")
 
 
@@ -53,25 +51,6 @@ def test_an_engine_is_seen_with_its_process_and_spec(tmp_path: Path) -> None:
     assert seen.server.pid == os.getpid()
     assert (seen.client, seen.driver, seen.problem) == ("", None, "")
     one.unlink()
-
-
-def test_a_segment_is_mapped_as_often_beside_many_as_beside_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mapped: list[Path] = []
-    map_segment = segment_files.map_segment
-
-    def note(path: Path) -> object:
-        mapped.append(path)
-        return map_segment(path)
-
-    ones = [made(tmp_path, f"demo_{number}") for number in range(4)]
-    monkeypatch.setattr(segment_files, "map_segment", note)
-    with ActivityMonitor(tmp_path) as activity:
-        assert len(activity.read().engines) >= len(ones)
-    assert [mapped.count(one.path) for one in ones] == [3, 3, 3, 3]  # found, followed, read
-    for one in ones:
-        one.unlink()
 
 
 def test_steps_are_counted_while_they_are_made() -> None:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -287,28 +286,13 @@ def test_it_ends_by_a_key_and_leaves_no_thread(key: str) -> None:
 def test_one_look_at_a_real_engine_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lucky_transport.toml").write_text('[stages.methods]\n"SceneService/*" = "shadow"\n')
-    with (
-        api.serve("toy", f"shm://{unique_name()}", num_envs=3) as serving,
-        api.open_transport(serving.endpoints[0]) as transport,
-    ):
-        end = threading.Event()
-        actions = np.zeros(transport.spec.action_shape, np.float32)
-
-        def step() -> None:
-            while not end.wait(0.001):
-                transport.step(actions)
-
-        loop = threading.Thread(target=step)
-        loop.start()
+    with api.serve("toy", f"shm://{unique_name()}", num_envs=3) as serving:
         done = CliRunner().invoke(cli, ["top", "--once", "--json", "--interval", "0.3"])
-        end.set()
-        loop.join()
     assert done.exit_code == 0, done.output
     plain = json.loads(done.output)
     (engine,) = (one for one in plain["engines"] if one["name"] == serving.endpoints[0].address)
     assert (engine["state"], engine["engine"], engine["num_envs"]) == ("ready", "toy", 3)
-    assert engine["steps"]["rate"] > 0
-    assert engine["steps"]["p50_s"] is not None
+    assert (engine["steps"]["rate"], engine["steps"]["p50_s"]) == (0, None)
     assert plain["stages"]["counts"]["shadow"] == 8
 
 

@@ -18,14 +18,7 @@ from lucky_transport_migration.bench.rows import typical_us
 from lucky_transport_migration.bench.suite import marks
 from lucky_transport_migration.bench.suites import kits
 from lucky_transport_migration.bench.suites.kits import BATCH, KIT_PATHS, KITS, plan_of_kits
-from lucky_transport_migration.bench.suites.steps import (
-    COPY,
-    IDLE,
-    PACED_ENVS,
-    STEPPING,
-    plan_of,
-    prepare,
-)
+from lucky_transport_migration.bench.suites.steps import COPY, IDLE, PACED_ENVS, STEPPING, plan_of, prepare
 
 
 def test_a_bench_in_process_runs_all_its_pieces() -> None:
@@ -68,13 +61,7 @@ def test_every_promise_is_kept_or_broken_by_what_the_rows_say() -> None:
         }
     )
     outcome = [(one["word"], one["measured"]) for one in targets.check(result, KITS.targets)]
-    assert outcome == [
-        ("PASS", 1.5),
-        ("PASS", 2.5),
-        ("NOT MEASURED", None),
-        ("NOT MEASURED", None),
-        ("PASS", 12.5),
-    ]
+    assert outcome == [("PASS", 1.5), ("PASS", 2.5), ("NOT MEASURED", None), ("NOT MEASURED", None), ("PASS", 12.5)]
 
 
 def test_each_kit_is_measured_or_its_absence_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

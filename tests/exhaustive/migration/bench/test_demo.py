@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
-from lucky_transport_migration.bench.demo import COMPARED_STEPS, PATHS, pieces, run_demo
+from lucky_transport_migration.bench.demo import COMPARED_STEPS, PATHS
 from lucky_transport_migration.bench.reading import headlines
 from lucky_transport_migration.bench.report import bench_page
 from lucky_transport_migration.units import times_text
@@ -18,12 +18,32 @@ from lucky_transport_migration.units import times_text
 pytest.importorskip("grpc")
 
 
+def demo(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["demo", *arguments])
+
+
 @pytest.fixture(scope="module")
-def result() -> dict[str, Any]:
-    ticks: list[str] = []
-    found = run_demo("toy", 4, 60, 0, "lucky-transport demo", lambda text="": ticks.append(text))
-    assert len(ticks) == pieces()
-    return found
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a report."""
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    done = demo("--engine", "toy", "--num-envs", "4", "--steps", "60", "--report", str(folder), "--json")
+    assert done.exit_code == 0, done.output
+    assert '"hdr":' not in done.stdout
+    assert json.loads(done.stdout)["engine"] == "toy"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def result(report: Path) -> dict[str, Any]:
+    return json.loads((report / "demo.json").read_text())
+
+
+def test_a_report_begins_with_its_answer(report: Path, result: dict[str, Any]) -> None:
+    assert {path.name for path in report.iterdir()} == {"demo.html", "demo.json", "report.md"}
+    _, _, top = (report / "demo.html").read_text().partition('<div class="verdict">')
+    first, _, rest = top.partition("</p>")
+    assert f"{result['verdict']['word']}</span> " in first
+    assert "EQUAL</span>" in rest.partition("</div>")[0]
 
 
 def test_all_transports_are_equal_and_measured(result: dict[str, Any]) -> None:
@@ -76,28 +96,6 @@ def test_a_difference_is_told_on_the_page(result: dict[str, Any]) -> None:
     text = bench_page(changed)
     assert "✗ DIFFERENT" in text
     assert "Reward of env 3 differs" in text
-
-
-def demo(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["demo", *arguments])
-
-
-def test_the_toy_engine_is_equal_and_a_report_is_written(tmp_path: Path) -> None:
-    pytest.importorskip("grpc")
-    done = demo("--engine", "toy", "--num-envs", "3", "--steps", "30", "--report", str(tmp_path / "out"), "--json")
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert found["engine"] == "toy"
-    assert found["options"] == {"num_envs": 3, "steps": 30, "seed": 0}
-    assert found["parity"]["equal"] is True
-    assert {"grpc", "shm"} <= {row["path"] for row in found["rows"]}
-    assert all(one["ratio"] > 0 for one in found["ratios"])
-    assert '"hdr":' not in done.stdout
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"demo.html", "demo.json", "report.md"}
-    _, _, top = (tmp_path / "out" / "demo.html").read_text().partition('<div class="verdict">')
-    first, _, rest = top.partition("</p>")
-    assert f"{found['verdict']['word']}</span> " in first, "the page begins with its answer"
-    assert "EQUAL</span>" in rest.partition("</div>")[0]
 
 
 @pytest.mark.parametrize(

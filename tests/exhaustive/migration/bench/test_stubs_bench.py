@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,7 +75,7 @@ def _quick(case: Case) -> Job:
     ids=str,
 )
 def test_a_pair_measures_every_cell_of_its_case(case: Case) -> None:
-    """The others over gRPC are measured by tests/exhaustive/migration/cli/test_bench.py."""
+    """The others over gRPC are measured by tests/exhaustive/migration/cli/test_commands.py."""
     found = measure_pair(_quick(case))
     assert tuple(found) == case.cells
     for cell, measured in found.items():
@@ -144,17 +143,6 @@ def test_the_server_process_ends_with_its_client_and_leaves_no_socket() -> None:
         assert Path(f"/proc/{server.pid}").exists()
     assert not socket.parent.exists()
     assert not Path(f"/proc/{server.pid}").exists()
-
-
-@needs_grpc
-def test_a_server_that_cannot_start_is_not_reachable() -> None:
-    from lucky_transport_migration.bench.workloads.stubs.client import served
-
-    with (
-        pytest.raises(NotReachable, match="the server over grpc-tcp ended before it was ready"),
-        served("grpc-tcp", -1000),
-    ):
-        pass
 
 
 # what is checked while it is timed
@@ -269,41 +257,6 @@ def test_every_one_of_many_callers_is_counted() -> None:
     assert found.n > 0
     assert found.us_each > 0
     until_none_left(lambda: set(threading.enumerate()) - before)
-
-
-@needs_grpc
-def test_the_stub_works_with_registered_methods_and_without() -> None:
-    import grpc
-
-    from lucky_transport_migration.bench.workloads.stubs.client import number_of, question
-    from lucky_transport_migration.bench.workloads.stubs.echo_stub import EchoStub, add_EchoServicer_to_server
-    from lucky_transport_migration.bench.workloads.stubs.server import Echo, item_number
-
-    class Old:
-        """A server of a grpcio that knows no registered methods."""
-
-        def __init__(self, server: Any) -> None:
-            self.add_generic_rpc_handlers = server.add_generic_rpc_handlers
-
-    for wrap in (lambda server: server, Old):
-        with ThreadPoolExecutor(2) as pool:
-            server = grpc.server(pool)
-            add_EchoServicer_to_server(Echo(100), wrap(server))
-            port = server.add_insecure_port("127.0.0.1:0")
-            server.start()
-            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-                stub = EchoStub(channel)
-                assert number_of(stub.Ask(question(5, 10), timeout=10)) == 5
-                assert number_of(stub.AskInline(question(6, 10), timeout=10)) == 6
-                three = stub.Watch(_count(3), timeout=10)
-                assert [item_number(item) for item in three] == [0, 1, 2]
-            server.stop(0).wait(10)
-
-
-def _count(number: int) -> Any:
-    from google.protobuf.wrappers_pb2 import UInt64Value
-
-    return UInt64Value(value=number)
 
 
 # the result

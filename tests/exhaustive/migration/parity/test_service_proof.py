@@ -193,18 +193,21 @@ def test_a_field_that_may_differ_is_left_out_and_said(
     assert "(a clock)" in done.output
 
 
-def test_a_server_that_differs_from_itself_is_told_apart(weather: WeatherPrograms, tmp_path: Path) -> None:
-    server = tmp_path / "server.py"
+def of_changed(weather: WeatherPrograms, folder: Path, old: str, new: str, *options: str) -> Result:
+    """Compare the team's server with a line of it changed."""
     text = (weather.folder / "server.py").read_text()
-    assert "issued_ns=2**62 + day" in text
-    server.write_text(
-        f"import sys; sys.path.insert(0, {str(weather.folder)!r})\n"
-        + text.replace("issued_ns=2**62 + day", "issued_ns=time.time_ns()")
+    assert old in text
+    (folder / "server.py").write_text(
+        f"import sys; sys.path.insert(0, {str(weather.folder)!r})\n{text.replace(old, new)}"
     )
+    command = f"{shlex.join([sys.executable, str(folder / 'server.py'), '--port'])} {{port}}"
+    return CliRunner().invoke(cli, ["parity", "--server", command, "--proto", str(weather.proto), *options])
+
+
+def test_a_server_that_differs_from_itself_is_told_apart(weather: WeatherPrograms, tmp_path: Path) -> None:
     folder = tmp_path / "evidence"
-    command = shlex.join([sys.executable, str(server), "--port", "PORT"]).replace("PORT", "{port}")
-    options = ["--proto", str(weather.proto), "--method", "Weather/GetForecast", "--evidence", str(folder)]
-    done = CliRunner().invoke(cli, ["parity", "--server", command, *options])
+    options = ("--method", "Weather/GetForecast", "--evidence", str(folder))
+    done = of_changed(weather, tmp_path, "issued_ns=2**62 + day", "issued_ns=time.time_ns()", *options)
     assert done.exit_code == 1
     last = done.output.splitlines()[-1]
     assert last.startswith("NOT COMPARED: the server differs from itself in Weather/GetForecast")
@@ -215,20 +218,19 @@ def test_a_server_that_differs_from_itself_is_told_apart(weather: WeatherProgram
     assert "- Weather/GetForecast: the server differs from itself in it, asked the same twice over gRPC." in page
 
 
+#: The end of a server's process in a call over shared memory.
+_ENDS = """        if type(context).__init__.__module__.startswith('lucky_transport'):
+            import os
+            print('going down', flush=True)
+            os._exit(7)
+"""
+
+
 def test_a_server_that_ends_in_a_call_ends_the_proof_with_its_last_lines(
     weather: WeatherPrograms, tmp_path: Path
 ) -> None:
-    server, begun = tmp_path / "server.py", '        fault = self.began(context, "GetForecast")\n'
-    text = (weather.folder / "server.py").read_text()
-    assert begun in text
-    ending = begun + (
-        "        if type(context).__init__.__module__.startswith('lucky_transport'):\n"
-        "            import os\n            print('going down', flush=True)\n            os._exit(7)\n"
-    )
-    server.write_text(f"import sys; sys.path.insert(0, {str(weather.folder)!r})\n" + text.replace(begun, ending))
-    command = shlex.join([sys.executable, str(server), "--port", "PORT"]).replace("PORT", "{port}")
-    options = ["--proto", str(weather.proto), "--method", "*Forecast", "--requests", "3"]
-    done = CliRunner().invoke(cli, ["parity", "--server", command, *options])
+    begun = '        fault = self.began(context, "GetForecast")\n'
+    done = of_changed(weather, tmp_path, begun, begun + _ENDS, "--method", "*Forecast", "--requests", "3")
     assert done.exit_code == 1
     *_, status, _, last = done.output.splitlines()
     assert status == f"a server ended in calls of {_FORECAST}: exit status 7"
