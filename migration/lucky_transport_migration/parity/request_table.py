@@ -228,13 +228,11 @@ def _is_within(field: _Field, depth: int) -> bool:
     return field.message is None or depth < _DEEPEST - 1 or field.is_required
 
 
-def _moments(kind: Any) -> list[Any]:
-    ends = ((0, 0), (0, 1), (-62_135_596_800, 0), (253_402_300_799, 999_999_999), (-1, 999_999_999), (1, 500_000_000))
-    return [kind(seconds=seconds, nanos=nanos) for seconds, nanos in ends]
+_MOMENTS = ((0, 0), (0, 1), (-62_135_596_800, 0), (253_402_300_799, 999_999_999), (-1, 999_999_999), (1, 500_000_000))
+_SPANS = ((0, 0), (0, -1), (-315_576_000_000, -999_999_999), (315_576_000_000, 0), (2**31, 1), (1, 500_000_000))
 
 
-def _spans(kind: Any) -> list[Any]:
-    ends = ((0, 0), (0, -1), (-315_576_000_000, -999_999_999), (315_576_000_000, 0), (2**31, 1), (1, 500_000_000))
+def _timed(kind: Any, ends: Iterable[tuple[int, int]]) -> list[Any]:
     return [kind(seconds=seconds, nanos=nanos) for seconds, nanos in ends]
 
 
@@ -247,8 +245,8 @@ def _anything(kind: Any) -> list[Any]:
 
 
 WELL_KNOWN: Mapping[str, Callable[[Any], list[Any]]] = {
-    "google.protobuf.Timestamp": _moments,
-    "google.protobuf.Duration": _spans,
+    "google.protobuf.Timestamp": lambda kind: _timed(kind, _MOMENTS),
+    "google.protobuf.Duration": lambda kind: _timed(kind, _SPANS),
     "google.protobuf.FieldMask": lambda kind: [kind(), kind(paths=["b.c", "a"]), kind(paths=["a"])],
     "google.protobuf.Any": _anything,
 }

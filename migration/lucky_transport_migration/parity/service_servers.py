@@ -131,12 +131,10 @@ def methods_of(
     ConfigError where nothing describes it, UnknownName for a service or method that is none of them.
     """
     found: dict[str, ServiceMethod] = {}
-    contents = [*described]
-    sources = ["the recording"] * len(contents)
+    sets = [(content, "the recording") for content in described]
     for source in [str(file) for file in files] or ([] if described else [endpoint]):
-        contents.append(_content(source, folders, metadata))
-        sources.append(source)
-    for content, source in zip(contents, sources, strict=True):
+        sets.append((_content(source, folders, metadata), source))
+    for content, source in sets:
         found |= {one.name: one for one in _described(content, source)}
     by_service = {name: name.removeprefix("/").partition("/")[0] for name in found}
     for service in services:
@@ -148,7 +146,7 @@ def methods_of(
     chosen = [row for row in rows if pattern == "all" or matches(row.name, pattern)]
     if not chosen:
         raise UnknownName(f"no method fits {pattern!r}", hint=f"there are {', '.join(row.name for row in rows)}")
-    return chosen, contents
+    return chosen, [content for content, _ in sets]
 
 
 def _described(content: bytes, source: str) -> list[ServiceMethod]:
