@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
@@ -79,9 +80,10 @@ class Desk(AbstractContextManager["Desk"]):
         if self.transport == CANDIDATE:
             seen = self.plant(seen) or seen
         pairs = tuple((f"saw-{key}", value) for key, value in seen.metadata)
-        deadline = "none" if seen.seconds is None else "a day" if seen.seconds > 86_400 else "some"
+        deadline = "none" if seen.seconds is None else "a day" if seen.seconds > 86_400 else f"{seen.seconds:g} s"
         items = [one.SerializeToString(deterministic=True) for one in seen.notes]
-        return CallOutcome(self.transport, items, trailing=(("deadline", deadline), *pairs), took_us=100.0)
+        took_us = 150_000.0 if row.name.endswith("Echo") else 100.0
+        return CallOutcome(self.transport, items, trailing=(("deadline", deadline), *pairs), took_us=took_us)
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +143,10 @@ def _without(note: Any, at: int) -> None:
     del note[at : at + 1]
 
 
+def _without_equal(seen: Seen) -> Seen:
+    return replace(seen, notes=[note for note, _ in groupby(seen.notes)])
+
+
 ECHO, ADD = "Desk/Echo", "Desk/Add"
 #: By name: the plant, the method that shows it, and words of the report.
 PLANTS: dict[str, tuple[Plant, str, tuple[str, ...]]] = {
@@ -170,6 +176,8 @@ PLANTS: dict[str, tuple[Plant, str, tuple[str, ...]]] = {
     "text cut at 1 MiB": (each(lambda note: setattr(note, "text", note.text[: 2**20])), ECHO, ("text",)),
     "last request lost": (lambda seen: _without(seen.notes, 5) if len(seen.notes) > 5 else None, ADD, ("requests [",)),
     "fifth request lost": (lambda seen: _without(seen.notes, 4), ADD, ("requests [",)),
+    "request 999 lost": (lambda seen: _without(seen.notes, 998), ADD, ("requests [",)),
+    "equal request lost": (_without_equal, ADD, ("requests [",)),
     "binary metadata lost": (pairs(lambda given: tuple(one for one in given if "-bin" not in one[0])), ECHO, ("-bin",)),
     "binary metadata padded": (
         pairs(lambda given: tuple((k, v[: len(v) // 3 * 3] if "-bin" in k else v) for k, v in given)),
@@ -232,20 +240,68 @@ def test_items_that_all_come_at_the_end_are_no_difference_and_show_in_the_times(
     assert "Add: its first item comes 9.00 to 9.00 times as late" in outcome.offer
 
 
-def test_answers_that_hang_on_their_order_are_left_out_and_said(
+def test_a_slow_method_makes_no_short_deadline_of_another_longer(prove: Callable[..., ServiceParity]) -> None:
+    outcome = prove(lambda seen: replace(seen, seconds=seen.seconds and max(seen.seconds, 3.0)))
+    first = outcome.first_difference
+    assert first is not None, outcome.sentence
+    assert "Desk/Mark" in first.sentence()
+    assert "'2 s'" in first.sentence()
+
+
+def test_the_call_that_is_shown_has_the_kind_of_difference_that_was_found(
     prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where gRPC cuts the details by which a server refuses what an earlier call of another method allows."""
+    ask, alone = Desk.ask, set[int]()
+
+    def refused(self: Desk, row: ServiceMethod, requests: list[bytes], **given: Any) -> CallOutcome:
+        found = ask(self, row, requests, **given)
+        alone.update({id(self)} if row.name.endswith("Echo") else ())
+        is_known = id(self) in alone or self.client == 2
+        return found if is_known else replace(found, items=[], code="NOT_FOUND", details=self.transport)
+
+    monkeypatch.setattr(Desk, "ask", refused)
+    first = prove(PLANTS["fifth request lost"][0]).first_difference
+    assert first is not None
+    assert "as drawn; it does not differ so on fresh servers" in first.sentence()
+    assert "details" not in first.sentence()
+
+
+def test_a_smaller_call_that_differs_otherwise_is_not_shown(
+    prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, told = Desk.ask, set[int]()
+
+    def tells(self: Desk, row: ServiceMethod, requests: list[bytes], **given: Any) -> CallOutcome:
+        """Answer an empty request otherwise once there was a text."""
+        found = ask(self, row, requests, **given)
+        told.update({id(self)} if row.request.FromString(b"".join(requests)).text else ())
+        return found if any(requests) or id(self) not in told else replace(found, details=self.transport)
+
+    monkeypatch.setattr(Desk, "ask", tells)
+    first = prove(each(lambda note: setattr(note, "text", note.text and f"{note.text}!")), ECHO).first_difference
+    assert first is not None
+    assert "text of /lab.Desk/Echo differs (item)" in first.sentence()
+    assert "the smallest found" in first.sentence()
+
+
+@pytest.mark.parametrize("method", ["Echo", "Mark"])  # the one that makes the state
+def test_answers_that_hang_on_their_order_are_left_out_and_said(
+    method: str, prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask, asked = Desk.ask, Counter[int]()
 
     def numbered(self: Desk, row: ServiceMethod, requests: list[bytes], **given: Any) -> CallOutcome:
         """Number the answers, alike as long as no call of shared memory overtakes another."""
+        if not asked[id(self)] and not row.name.endswith(method):
+            return ask(self, row, requests, **given)
         asked[id(self)] += 1
         is_alone = threading.current_thread() is threading.main_thread()
         overtaken = 0 if is_alone or self.transport != CANDIDATE else 1
         return replace(ask(self, row, requests, **given), trailing=(("number", str(asked[id(self)] + overtaken)),))
 
     monkeypatch.setattr(Desk, "ask", numbered)
-    outcome = prove(method=ECHO, count=20)
+    outcome = prove(count=20)
     assert outcome.equal, outcome.sentence
     assert "hang on which of them comes first" in outcome.left["calls of /lab.Desk/Echo at once"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -28,7 +28,7 @@ Asked = AskedCall[ServiceCall]
 #: A deadline that is over: gRPC rounds one of this moment up, and a call may be answered in time.
 _OVER_S = -1.0
 _LONG_S = 30 * 86400.0
-#: A short deadline is at least so many seconds, and so many times as long as any answer took.
+#: A short deadline is at least so many seconds, and so many times as long as any answer of its method took.
 _SHORT_S, _SHORT_TIMES = 2.0, 20
 #: A method that so many times came to no end within its deadline, as an endless stream does, has a tenth of it from
 #: then on, and is left after so many items.
@@ -48,7 +48,7 @@ class ServerPair:
     _servers: tuple[RunningServer, ...] = ()
     _stack: ExitStack = field(default_factory=ExitStack)
     _waited: Counter[str] = field(default_factory=Counter[str])
-    _slowest_s: float = 0.0
+    _slowest_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict[str, float](float))
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -78,7 +78,7 @@ class ServerPair:
         made = self._compared(row, call, *(outcomes[::-1] if reverse else outcomes))
         took_s = min(one.took_us for one in outcomes) / 1e6
         if took_s < self._patience_s(row):
-            self._slowest_s = max(self._slowest_s, took_s)
+            self._slowest_s[row.name] = max(self._slowest_s[row.name], took_s)
         else:
             self._waited[row.name] += 1
         return made
@@ -94,44 +94,44 @@ class ServerPair:
         sides = map(ask, self._servers)
         return [self._compared(row, call, *pair) for call, *pair in zip(calls, *sides, strict=True)]
 
-    def mixes(self, row: ServiceMethod, calls: Sequence[ServiceCall]) -> bool:
-        """True where answers hang on which calls came before or at the same time: two alike differ then, asked so."""
+    def hangs_on_order(self, row: ServiceMethod, calls: Sequence[ServiceCall]) -> bool:
+        """True where answers differ when one server is asked the calls one by one, and the other one backwards."""
         one, other = (server.caller for server in self._servers)
         ahead = [self._alone(row, one, call) for call in calls]
         back = [self._alone(row, other, call) for call in calls[::-1]]
-        made = [self._compared(row, call, *pair) for call, *pair in zip(calls, ahead, back[::-1], strict=True)]
-        for clients in (1, 2) * _ROUNDS:
-            made += self.ask_at_once(row, calls, clients=clients)
-        return any(asked.differs for asked in made)
+        sides = zip(calls, ahead, back[::-1], strict=True)
+        return any(self._compared(row, call, *pair).differs for call, *pair in sides)
 
-    def _alone(self, row: ServiceMethod, caller: ServiceCaller, call: ServiceCall) -> CallOutcome:
-        return caller.ask(row, **self._given(row, call))
+    def mixes(self, row: ServiceMethod, calls: Sequence[ServiceCall]) -> bool:
+        """True where answers hang on which calls came before or at the same time: two alike differ then, asked so."""
+        rounds = (self.ask_at_once(row, calls, clients=clients) for clients in (1, 2) * _ROUNDS)
+        return self.hangs_on_order(row, calls) or any(asked.differs for made in rounds for asked in made)
 
     def _patience_s(self, row: ServiceMethod) -> float:
         waits = self._waited[row.name] < _WAITS
         return self.deadline_s if waits else min(self.deadline_s, max(_SHORT_S, self.deadline_s / 10))
 
-    def _given(self, row: ServiceMethod, call: ServiceCall) -> dict[str, Any]:
-        """Return what a call is made with."""
+    def _alone(self, row: ServiceMethod, caller: ServiceCaller, call: ServiceCall) -> CallOutcome:
         patience_s = self._patience_s(row)
         timeout_s: float | None = patience_s if call.timeout_s is None else call.timeout_s
         cancel_after_s = None
         if call.is_late:
             timeout_s = _OVER_S
         elif call.deadline == "short":
-            timeout_s = min(patience_s, max(_SHORT_S, _SHORT_TIMES * self._slowest_s))
+            timeout_s = min(patience_s, max(_SHORT_S, _SHORT_TIMES * self._slowest_s[row.name]))
         elif call.deadline:
             timeout_s, cancel_after_s = None if call.deadline == "none" else _LONG_S, patience_s
-        return {
-            "requests": call.requests,
-            "metadata": call.metadata,
-            "cancel_after": call.cancel_after,
-            "cancel_after_s": cancel_after_s,
-            "timeout_s": timeout_s,
-            "ahead": call.ahead,
-            "turn_s": min(patience_s, _SHORT_S),
-            "options": call.channel,
-        }
+        return caller.ask(
+            row,
+            call.requests,
+            metadata=call.metadata,
+            cancel_after=call.cancel_after,
+            cancel_after_s=cancel_after_s,
+            timeout_s=timeout_s,
+            ahead=call.ahead,
+            turn_s=min(patience_s, _SHORT_S),
+            options=call.channel,
+        )
 
     def _compared(self, row: ServiceMethod, call: ServiceCall, control: CallOutcome, other: CallOutcome) -> Asked:
         decision = Decision(control.transport, other.transport, PROOF, row.effect)

@@ -138,14 +138,14 @@ class ServiceProof:
             parity.itself[row.name] = noise.located(number, "drawn, on two ports")
             return
         write(found.evidence)
-        if found.evidence.aspect == "late":  # a smaller call is not slower
-            counts.first_difference = found.located(number, "as drawn")
-            return
-        with self._pair(CANDIDATE) as fresh:
-            smallest = self._examine(row, fresh, drawn)
-            smallest = smallest and self._smallest(row, fresh, smallest)
-        what = "as drawn; it does not differ on fresh servers" if smallest is None else "the smallest found"
-        counts.first_difference = (smallest or found).located(number, what)
+        what = "as drawn"
+        if found.evidence.aspect != "late":  # a smaller call is not slower
+            with self._pair(CANDIDATE) as fresh:
+                again = self._examine(row, fresh, drawn)
+                is_alike = again is not None and again.evidence.aspect == found.evidence.aspect
+                found = self._smallest(row, fresh, again) if again and is_alike else found
+            what = "the smallest found" if is_alike else "as drawn; it does not differ so on fresh servers"
+        counts.first_difference = found.located(number, what)
 
     def _prove_late(self, row: ServiceMethod, pair: ServerPair, parity: ServiceParity, write: Write) -> None:
         """Make a call whose deadline is over. No client waits for it, so it is no evidence unless it differs."""
@@ -222,7 +222,7 @@ class ServiceProof:
                     return found
                 left -= 1
                 asked = pair.ask(row, call, reverse=left % 2 == 1)
-                if asked.differs:
+                if asked.evidence.aspect == found.evidence.aspect:
                     found = asked
                     break
             else:
@@ -267,8 +267,8 @@ class ServiceProof:
             found = next((one for one in pair.ask_at_once(row, calls, clients=clients) if one.differs), None)
             if found is None:
                 continue
-            is_mixed = pair.ask(row, found.call, reverse=False).differs
-            if not is_mixed:
+            is_mixed = pair.ask(row, found.call, reverse=False).differs or pair.hangs_on_order(row, calls)
+            if not is_mixed:  # what a call of another method made, as a session, the twins lack
                 with self._pair(CONTROL) as twins:
                     is_mixed = twins.mixes(row, calls)
             if is_mixed:
