@@ -306,6 +306,22 @@ def test_answers_that_hang_on_their_order_are_left_out_and_said(
     assert "hang on which of them comes first" in outcome.left["calls of /lab.Desk/Echo at once"]
 
 
+def test_a_method_that_refuses_most_calls_is_named_among_what_was_not_compared(
+    prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Desk.ask
+
+    def picky(self: Desk, row: ServiceMethod, requests: list[bytes], **given: Any) -> CallOutcome:
+        """Refuse all but an empty request, as a server does that checks a length."""
+        found = ask(self, row, requests, **given)
+        return replace(found, items=[], code="INVALID_ARGUMENT") if any(requests) else found
+
+    monkeypatch.setattr(Desk, "ask", picky)
+    outcome = prove(each(lambda note: note.list.clear()), ECHO)
+    assert outcome.equal, outcome.sentence
+    assert "of 100 calls" in outcome.not_compared["most of /lab.Desk/Echo"]
+
+
 def test_what_the_table_has_beyond_the_requests_asked_for_is_said(prove: Callable[..., ServiceParity]) -> None:
     outcome = prove(method=ECHO, count=20)
     assert outcome.equal

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lucky_transport.errors import plural
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import LocatedDifference
 from lucky_transport_migration.evidence.tally import gaps_of
@@ -61,9 +62,7 @@ class ServiceParity(CommandsParity):
     @property
     def not_compared(self) -> dict[str, str]:
         """What was not compared, with the reasons."""
-        found = dict[str, str]()
-        for name in self.methods:
-            found |= self.not_compared_in(name)
+        found = {what: why for name in self.methods for what, why in self.not_compared_in(name).items()}
         return {**found, **self.left, **_UNSEEN}
 
     def not_compared_in(self, name: str) -> dict[str, str]:
@@ -72,6 +71,8 @@ class ServiceParity(CommandsParity):
         gaps = gaps_of(name, row)
         if name in self.itself:
             gaps["whether transports differ"] = f"the server differs from itself: {self.itself[name].sentence()}"
+        if row.accepted * 10 < row.compared:
+            gaps[f"most of {name}"] = f"it took {row.accepted:,} of {plural(row.compared, 'call')}; record a program"
         return gaps if row.compared else {**gaps, name: "no call of it could be compared"}
 
     @property
