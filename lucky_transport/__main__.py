@@ -1,5 +1,5 @@
 """`python -m lucky_transport` is `lucky-transport`."""
 
-from lucky_transport.cli.main import main
+from lucky_transport.cli import main
 
 main()

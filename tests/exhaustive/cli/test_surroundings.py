@@ -67,3 +67,21 @@ def test_optional_packages_that_raise_at_import_are_not_there(module: str, tmp_p
     assert "made" in _python("-c", _MAKES.format("grpc"), folder=tmp_path, PYTHONPATH=str(tmp_path))
     said = _python("-m", "lucky_transport", "doctor", folder=tmp_path, PYTHONPATH=str(tmp_path))
     assert "cannot be imported: Gencode is newer" in said
+
+
+@pytest.mark.parametrize("module", ["click", "lucky_transport.cli.serve"])
+def test_ctrl_c_during_the_imports_ends_a_command_as_a_later_one_does(module: str, tmp_path: Path) -> None:
+    interrupt = f"""
+import signal, sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+sys.argv[1:] = ["serve", "toy"]
+from lucky_transport.cli import main
+main()
+"""
+    command = [sys.executable, "-c", interrupt]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "\ninterrupted\n")
