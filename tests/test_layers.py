@@ -107,8 +107,8 @@ SHM = (
 ROOMS = (
     "jsonl",
     "units",
-    "table",
     "atomic_write",
+    "table",
     "bounds",
     "catalogue",
     "compare",

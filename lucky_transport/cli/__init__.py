@@ -1,16 +1,1 @@
 """The command line: one file per command, each thin. Commands of plugins come in through a hook."""
-
-from __future__ import annotations
-
-import sys
-
-
-def main() -> None:
-    """Run the command line of this process; Ctrl-C while it is imported ends it as a later one does."""
-    try:
-        from lucky_transport.cli.main import main as run
-
-        run()
-    except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted\n")
-        sys.exit(130)

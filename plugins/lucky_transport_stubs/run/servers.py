@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -156,8 +157,9 @@ class _Switched:
         return getattr(self._real, name)
 
     def __del__(self) -> None:
-        for server in (self._real, self._ours):
-            server.__del__()
+        with suppress(RuntimeError):  # its loop has ended: gRPC's server says so when it is collected itself
+            self._real.__del__()
+        self._ours.__del__()
 
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
         handlers = tuple(generic_rpc_handlers)

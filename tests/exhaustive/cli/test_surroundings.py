@@ -79,7 +79,7 @@ class Interrupting:
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
 sys.argv[1:] = ["serve", "toy"]
-from lucky_transport.cli import main
+from lucky_transport.__main__ import main
 main()
 """
     command = [sys.executable, "-c", interrupt]
