@@ -9,6 +9,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
+from functools import partial
 
 __all__ = ["around_fork", "at_exit", "on_child"]
 
@@ -69,7 +70,7 @@ def _register(calls: dict[int, Callable[[], _Call | None]], call: _Call) -> None
     number = next(_numbers)
     if isinstance(call, types.MethodType):
         # no WeakMethod: its callback fails when the interpreter's exit collects it before its object
-        function, owner = call.__func__, weakref.ref(call.__self__, lambda _: calls.pop(number, None))
+        function, owner = call.__func__, weakref.ref(call.__self__, partial(calls.pop, number))  # no signal meets it
         calls[number] = lambda: None if (alive := owner()) is None else types.MethodType(function, alive)
     else:
         calls[number] = lambda: call

@@ -367,3 +367,4 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         if on_break is not None:
             on_break(error)
             self.on_break = None  # last: what a signal handler interrupts is done again by `close`
+        self.waiters.forget_owner()

@@ -22,6 +22,10 @@ def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
         return False
 
 
+def _ignore(error: TransportError) -> None:
+    pass
+
+
 class LoopReader:
     """Makes `loop` handle the records of `calls` until it is closed or the connection ends.
 
@@ -32,7 +36,7 @@ class LoopReader:
         self,
         calls: ClientCalls,
         loop: asyncio.AbstractEventLoop,
-        on_break: Callable[[TransportError], None] = lambda error: None,
+        on_break: Callable[[TransportError], None] = _ignore,
     ) -> None:
         self._calls = calls
         self._loop = loop
@@ -98,6 +102,7 @@ class LoopReader:
     def _broken(self, error: TransportError) -> None:
         self.close()
         self._on_break(error)
+        self._on_break = _ignore  # who is told may hold this object: both go without the collector of cycles
 
 
 class LoopCondition:

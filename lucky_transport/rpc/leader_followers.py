@@ -44,6 +44,10 @@ class Awaited(Protocol):
 A = TypeVar("A", bound=Awaited)
 
 
+def _ignore(_: object) -> None:
+    pass
+
+
 class LeaderFollowers:
     """Decides which thread reads `pipe`.
 
@@ -69,6 +73,12 @@ class LeaderFollowers:
         self._attempts = map(self._reading.acquire, repeat(False))
         self._leading: Awaited | None = None
         self._followers: dict[Any, None] = {}
+
+    def forget_owner(self) -> None:
+        """Call nobody any more, once the pipe is closed: the owner holds this object, and both are to go without the
+        collector of cycles.
+        """
+        self._on_record = self._on_broken = _ignore
 
     def wait(self, awaited: A, is_ready: Callable[[A], Any], deadline: Deadline | None, batch: int = 1) -> bool:
         """Return True once `is_ready(awaited)`, False at the deadline; a leader reads up to `batch` records at once."""

@@ -5,6 +5,7 @@ goes on serving whatever threads and signal handlers do.
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 from typing import Any, cast
@@ -13,15 +14,16 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
 from lucky_transport_stubs.aio.sync_context import await_on
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 from ..differential.aio_ends import Read, run
 from ..differential.both import ASYNCIO, THREADS, WAYS, OverThreads
-from ..differential.ends import ARITIES, REAL, Ends, generic_handler, path
+from ..differential.ends import ARITIES, OURS, REAL, Ends, generic_handler, path
 from .conftest import OurAioEnds, OurEnds
 
 
@@ -167,3 +169,35 @@ async def test_an_interrupted_look_is_made_again() -> None:
             await asyncio.sleep(0)
         assert serving.looks == 3
         reader.close()
+
+
+@pytest.mark.parametrize("arity", ["unary_unary", "unary_stream"])
+async def test_a_closed_channel_is_gone_without_the_collector_of_cycles(
+    ends: OurEnds, aio: OurAioEnds, arity: str
+) -> None:
+    threads = OverThreads(ends)
+    target = ends.serve({f"{arity} {arity}": threads.behaviour(arity, answer)}).target
+
+    async def call_and_close() -> None:
+        with OURS.channel(target) as channel:
+            await asyncio.to_thread(run, threads.invoke(_way(THREADS, arity), getattr(channel, arity)(path(arity))))
+        async with OURS.aio_channel(target) as channel:
+            await aio.invoke(_way(ASYNCIO, arity), getattr(channel, arity)(path(arity)))
+
+    await call_and_close()
+    gc.collect()
+    gc.disable()
+    try:
+        before = _connections()
+        await call_and_close()
+        until(lambda: _connections() == before)
+    finally:
+        gc.enable()
+
+
+def _way(driver: str, arity: str) -> Any:
+    return next(way for way in WAYS[driver] if way.arity == arity)
+
+
+def _connections() -> int:
+    return sum(isinstance(one, ClientCalls) for one in gc.get_objects())
