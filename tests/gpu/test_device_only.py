@@ -16,8 +16,8 @@ from lucky_transport import api
 from lucky_transport.diagnosis import inspection
 from lucky_transport.env.device_env import DeviceVectorEnv, OnDevice
 from lucky_transport.errors import ConfigError, DeviceError, EngineFailed, LocalProtocolError, SpecError
+from tests.gpu.conftest import NUM_ENVS, Gpu, actions_at, reference
 from tests.gpu.engine import EngineUnderTest
-from tests.support.fixtures.gpu import NUM_ENVS, Gpu, actions_at, reference
 
 ACTIONS = actions_at(0)
 

@@ -1,19 +1,318 @@
-"""Fixtures that the quick and the exhaustive tests of this folder share."""
+"""What tests of the migration share: made-up benchmarks and evidence, recordings, and staged transports."""
 
 from __future__ import annotations
 
-from tests.support.fixtures.migration import (
-    bench_result,
-    bench_text,
-    calls,
-    engines_are_forks,
-    few_items,
-    made_up_result,
-    seen,
-    tree,
-    twin,
-    without_charts,
-)
+import copy
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lucky_transport
+from lucky_transport import api
+from lucky_transport.engine import Engine
+from lucky_transport.process import unique_name
+from lucky_transport.routing import Decision
+from lucky_transport.serving import Serving
+from lucky_transport.transport import Transport
+from lucky_transport_migration import paths
+from lucky_transport_migration.bench import charts, targets
+from lucky_transport_migration.bench.measuring import Measurement
+from lucky_transport_migration.bench.report import bench_page
+from lucky_transport_migration.bench.run import Results
+from lucky_transport_migration.bench.suite import Cell
+from lucky_transport_migration.bench.suites.steps import IDLE, STEP_TARGETS, plan_of, prepare
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, Comparison
+from lucky_transport_migration.evidence.record import EQUAL, Evidence, SideResult
+from lucky_transport_migration.parity import call_proof
+from lucky_transport_migration.recording.entries import RecordedCall, Step, line_of
+from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
+from lucky_transport_migration.routing.connection import RoutedConnection
+from lucky_transport_migration.routing.router import ProcessRouter
+from lucky_transport_migration.routing.staged_transport import StagedTransport
+from tests.planted.changes import Over, connecting
 from tests.support.fixtures.migration_evidence import both, project, taken_port, unused_port
-from tests.support.fixtures.migration_recording import changed, recording, serve_toy
-from tests.support.fixtures.migration_routing import new_policy, open_staged, serve, stage
+from tests.support.waiting import PATIENCE_S
+
+#: Typical step of each path in the made-up result, in nanoseconds.
+TYPICAL_NS = {
+    "shm": 1_000,
+    "grpc": 500_000,
+    "grpc-batch": 300_000,
+    "inproc": 4_000,
+    "limit": 300,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engines_are_forks(forked_engines: None) -> None:
+    """How an engine's process starts is tested in tests/core and tests/plugins."""
+
+
+@pytest.fixture
+def few_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a tenth of a stream's items compared: all of them take seconds to come."""
+    monkeypatch.setattr(call_proof, "MOST_ITEMS", call_proof.MOST_ITEMS // 10)
+
+
+@pytest.fixture
+def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have pages say all but draw nothing, which takes a second each: the pages of other tests have their charts."""
+    monkeypatch.setattr(charts, "charts", lambda result: iter(()))
+
+
+@pytest.fixture
+def twin(monkeypatch: pytest.MonkeyPatch, few_items: None) -> str:
+    """Make "twin" a second name of the in-process transport, so that two members need no process."""
+    monkeypatch.setitem(paths.NAMED, "twin", ("inproc", ()))
+    return "twin"
+
+
+def made_up(cell: Cell, round_index: int, n: int = 600) -> Measurement:
+    """Return a measurement around the path's typical time, a little different in each round."""
+    size = cell.size or 1
+    random = np.random.default_rng([round_index, size, len(cell.path)])
+    typical = TYPICAL_NS[cell.path] * size**0.5 * (1.5 if cell.kind in ("step", "view") else 1.0)
+    samples = (typical * random.lognormal(0.0, 0.05, n)).astype(np.int64) + round_index
+    engine = None if cell.path in ("inproc", "limit") else int(samples.sum() // 2)
+    achieved = None if cell.rate_hz is None else True
+    client = None if cell.path == "limit" else int(samples.sum() // 3)
+    return Measurement(samples, samples[:20] * 3, client, engine, round_index % 2 == 0, achieved)
+
+
+@pytest.fixture
+def bench_result(made_up_result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a bench whose measurements are made up: shm is 500 times faster than legacy gRPC.
+
+    Each test gets a copy of its own.
+    """
+    return copy.deepcopy(made_up_result)
+
+
+@pytest.fixture(scope="session")
+def bench_text(made_up_result: dict[str, Any]) -> str:
+    """Return the page of that result, with its targets."""
+    result = made_up_result | {"targets": targets.check(made_up_result, STEP_TARGETS)}
+    return bench_page(result)
+
+
+@pytest.fixture(scope="session")
+def made_up_result() -> dict[str, Any]:
+    plan = plan_of("toy:idle", ("grpc", "shm", "inproc"), (1, 64), ("adaptive", "block"), {}, rounds=6, quick=False)
+    prepared, results = prepare(plan), Results()
+    for index in range(plan.rounds):
+        for case in prepared.cases:
+            cells = case.cells
+            if case.path in ("grpc", "grpc-batch"):
+                cells = [cell for cell in cells if cell.kind not in ("in place", "view")]
+            if case.path == "limit":
+                cells = [cell for cell in cells if (cell.wait, cell.size, cell.what) == ("spin", 1, IDLE)]
+            results.add(case, {cell: made_up(cell, index) for cell in cells})
+    return prepared.result_of(results, "lucky-transport bench", load=0.0)
+
+
+METHOD = "/hazel.rpc.SceneService/GetEntity"
+
+
+#: Makes one call's evidence; keyword arguments are fields of `Evidence`, grpc_us and shm_us the durations.
+Seen = Callable[..., Evidence]
+
+
+#: Makes `n` equal calls, durations drawn around the given medians.
+Calls = Callable[..., Iterator[Evidence]]
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return _seen
+
+
+def _seen(method: str = METHOD, *, grpc_us: float = 400.0, shm_us: float = 40.0, **fields: Any) -> Evidence:
+    given = {
+        "stage": "shadow",
+        "primary": SideResult("grpc", us=grpc_us, items=1),
+        "shadow": SideResult("shm", us=shm_us, items=1),
+        "verdict": EQUAL,
+        "at": "2026-01-01T00:00:00.000Z",
+    }
+    return Evidence(method, **given | fields)
+
+
+@pytest.fixture
+def calls() -> Calls:
+    def calls(n: int, seed: int = 0, grpc_us: float = 400.0, shm_us: float = 40.0, **fields: Any) -> Iterator[Evidence]:
+        noise = np.random.default_rng(seed).lognormal(0.0, 0.4, (n, 2))
+        for ours, theirs in noise.tolist():
+            yield _seen(grpc_us=grpc_us * ours, shm_us=shm_us * theirs, **fields)
+
+    return calls
+
+
+Tree = Callable[[Mapping[str, str | bytes]], Path]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """Write files, by their names in a new folder; return the folder."""
+    pytest.importorskip("libcst", reason="the extra `migration` is not installed")
+
+    def write(files: Mapping[str, str | bytes]) -> Path:
+        root = tmp_path / "code"
+        for name, content in files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        root.mkdir(exist_ok=True)
+        return root
+
+    return write
+
+
+#: Serves a fresh toy and returns its endpoint; keyword arguments go to `serve`.
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def serve_toy() -> Iterator[Serve]:
+    stack: list[Serving] = []
+
+    def serve_toy(num_envs: int = 3, seed: int = 7, engine: str = "toy") -> str:
+        name, options = f"inproc://{unique_name()}", {"slots": 300}
+        stack.append(lucky_transport.serve(engine, name, num_envs=num_envs, seed=seed, options=options))
+        return str(stack[-1].endpoints[0])
+
+    yield serve_toy
+    for one in stack:
+        one.stop()
+
+
+@pytest.fixture
+def recording(serve_toy: Serve, tmp_path: Path) -> Recording:
+    """Twenty steps with a seeded reset before them, three calls, a stream and a call that the toy does not know."""
+    file = tmp_path / "run.jsonl"
+    endpoint = str(recorded_endpoint(serve_toy(), file, seed=7))
+    with lucky_transport.make(endpoint=endpoint) as env:
+        env.reset(seed=1)
+        env.action_space.seed(1)
+        for _ in range(20):
+            env.step(env.action_space.sample())
+    with lucky_transport.connect(endpoint) as client:
+        client.scene.list_entities()
+        client.scene.list_entities(include_transforms=True)
+        client.mujoco.get_joint_state(robot_name="agent_0")
+        with client.agent.stream_policy_slot_state() as slots:
+            assert len(list(slots)) == 300
+        with pytest.raises(lucky_transport.errors.Unimplemented):
+            client.scene.get_entity(name="nobody")
+    return Recording(file)
+
+
+@pytest.fixture
+def changed(recording: Recording, tmp_path: Path) -> Callable[..., Recording]:
+    """Return the recording with its entries changed by a function, in a file of its own."""
+
+    def changed(change: Callable[[list[RecordedCall | Step]], Sequence[RecordedCall | Step]]) -> Recording:
+        file = tmp_path / "changed.jsonl"
+        entries = change(list(recording.entries()))
+        file.write_text(line_of(recording.header) + "".join(map(line_of, entries)))
+        return Recording(file)
+
+    return changed
+
+
+class FakePolicy:
+    """Decides `decisions[method]`, else `default`; keeps what is noted."""
+
+    def __init__(self, default: Decision, decisions: dict[str, Decision] | None = None) -> None:
+        self.default = default
+        self.decisions = decisions or {}
+        self.notes: list[Comparison] = []
+        self._news = threading.Condition()
+
+    def decide(self, method: str) -> Decision:
+        return self.decisions.get(method, self.default)
+
+    def digest(self, method: str, decision: Decision) -> None:
+        pass
+
+    def note(self, comparison: Comparison) -> None:
+        with self._news:
+            self.notes.append(comparison)
+            self._news.notify_all()
+
+    def close(self) -> None:
+        pass
+
+    def wait_for(self, method: str, count: int = 1) -> list[Comparison]:
+        """Return the notes on a method once there are so many; fails when they do not come."""
+        with self._news:
+            assert self._news.wait_for(lambda: len(self.of(method)) >= count, PATIENCE_S), self.notes
+            return self.of(method)
+
+    def of(self, method: str) -> list[Comparison]:
+        return [one for one in self.notes if one.method == method]
+
+
+@pytest.fixture
+def new_policy() -> type[FakePolicy]:
+    """Return the class of policies that remember; give it a decision, and others by method."""
+    return FakePolicy
+
+
+#: Makes one side's connection.
+Connect = Callable[[], Transport]
+#: Makes a staged transport: (policy, control endpoint, candidate endpoint).
+Open = Callable[..., StagedTransport]
+
+
+@pytest.fixture
+def open_staged() -> Generator[Open]:
+    """Yield a function that returns staged transports, closed at the end."""
+    with ExitStack() as stack:
+
+        def make(policy: Any, control: str | Connect, candidate: str | Connect) -> StagedTransport:
+            sides = RoutedConnection(CONTROL, _connecting(control)), RoutedConnection(CANDIDATE, _connecting(candidate))
+            router = ProcessRouter(policy)
+            stack.callback(router.close)
+            return stack.enter_context(StagedTransport(*sides, router))
+
+        yield make
+
+
+@pytest.fixture
+def serve() -> Generator[Callable[..., str]]:
+    """Yield a function that serves an engine in this process and returns its endpoint, "inproc://name"."""
+    with ExitStack() as stack:
+
+        def start(engine: str | Engine = "toy", num_envs: int = 2, **options: Any) -> str:
+            serving = api.serve(engine, f"inproc://{unique_name()}", num_envs=num_envs, options=options)
+            stack.enter_context(serving)
+            return str(serving.endpoints[0])
+
+        yield start
+
+
+def _connecting(where: str | Connect) -> Connect:
+    return partial(api.open_transport, where) if isinstance(where, str) else where
+
+
+@pytest.fixture
+def stage(open_staged: Open, serve: Callable[..., str]) -> Callable[..., tuple[FakePolicy, StagedTransport]]:
+    """Return a function that makes a policy and a staged transport: (decision, changes of what the candidate brings).
+
+    Both sides are one toy with `options`, but where another candidate is given. others: decisions by method.
+    """
+
+    def make(
+        decision: Decision, *changes: Over, others: Any = None, candidate: Any = None, **options: Any
+    ) -> tuple[FakePolicy, StagedTransport]:
+        endpoint, policy = serve("toy", **options), FakePolicy(decision, others)
+        return policy, open_staged(policy, endpoint, candidate or connecting(endpoint, *changes))
+
+    return make

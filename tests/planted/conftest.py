@@ -1,5 +1,16 @@
-"""Fixtures that the quick and the exhaustive tests of this folder share."""
+"""Registers the planted transport for the tests of this folder."""
 
 from __future__ import annotations
 
-from tests.support.fixtures.planted import registered
+from collections.abc import Generator
+
+import pytest
+
+from tests.planted import tools
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    with pytest.MonkeyPatch.context() as patch, tools.site(tmp_path_factory.mktemp("site"), patch):
+        tools.engines_in_this_process(patch)
+        yield

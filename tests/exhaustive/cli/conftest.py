@@ -1,5 +1,5 @@
-"""Fixtures that the quick and the exhaustive tests of this folder share."""
+"""The fixtures of the quick tests."""
 
 from __future__ import annotations
 
-from tests.support.fixtures.cli import command_line, environ, forked, make_segment, refusal, run, start
+from tests.cli.conftest import *  # noqa: F403

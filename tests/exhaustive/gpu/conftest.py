@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.support.fixtures.gpu import connect, gpu, pytest_itemcollected
+from tests.gpu.conftest import connect, gpu, pytest_itemcollected

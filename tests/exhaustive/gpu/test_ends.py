@@ -18,9 +18,9 @@ from lucky_transport.cuda import libcuda
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, DeviceError, PeerDied
 from lucky_transport.process import python_command
+from tests.gpu.conftest import Gpu, actions_at, reference
 from tests.gpu.engine import PHASES, EngineProgram
 from tests.support.fake_cuda import FakeTorch
-from tests.support.fixtures.gpu import Gpu, actions_at, reference
 from tests.support.waiting import until
 
 #: What the client does meanwhile, where the engine is killed from outside.

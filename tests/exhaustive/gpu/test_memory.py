@@ -20,9 +20,9 @@ from lucky_transport.diagnosis import inspection
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import Busy, ConfigError, DeviceError, SegmentError
 from lucky_transport.process import unique_name
+from tests.gpu.conftest import LARGE, NUM_ENVS, SMALL, Gpu, actions_at
 from tests.gpu.engine import EngineUnderTest
 from tests.support.allocating_driver import AllocatingDriver
-from tests.support.fixtures.gpu import LARGE, NUM_ENVS, SMALL, Gpu, actions_at
 
 Connect = Callable[..., Any]
 

@@ -18,7 +18,7 @@ import pytest
 from lucky_transport import api
 from lucky_transport.errors import PeerDied
 from lucky_transport.process import python_command
-from tests.support.fixtures.gpu import Gpu
+from tests.gpu.conftest import Gpu
 from tests.support.waiting import PATIENCE_S
 
 _BUSY = 3

@@ -14,7 +14,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import PeerDied
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Serving
-from tests.support.fixtures.gpu import LARGE, NUM_ENVS, SMALL, Gpu, actions_at, reference
+from tests.gpu.conftest import LARGE, NUM_ENVS, SMALL, Gpu, actions_at, reference
 
 HOST = "frames in a segment"
 DEVICE = "frames in the engine's device memory"

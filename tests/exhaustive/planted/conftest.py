@@ -1,5 +1,5 @@
-"""Fixtures that the quick and the exhaustive tests of this folder share."""
+"""The fixtures of the quick tests."""
 
 from __future__ import annotations
 
-from tests.support.fixtures.planted import registered
+from tests.planted.conftest import *  # noqa: F403

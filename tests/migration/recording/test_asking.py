@@ -21,7 +21,7 @@ from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
 from lucky_transport_migration.recording.result import UNMADE, ReplayResult
 from lucky_transport_migration.routing.recording_policy import RecordingPolicy
-from tests.support.fixtures.migration_routing import FakePolicy
+from tests.migration.conftest import FakePolicy
 
 STREAM = RecordedCall(
     "/t.Own/Watch", "protobuf", "grpc", (b"ask",), (b"a", b"b"), "CANCELLED", left=True, us=2e6, arity="unary_stream"

@@ -26,7 +26,7 @@ from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.recorded_transport import RecordedTransport, recorded_endpoint
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.recording_policy import RecordingPolicy, UnstagedPolicy, recorded
-from tests.support.fixtures.migration_routing import FakePolicy
+from tests.migration.conftest import FakePolicy
 from tests.support.waiting import PATIENCE_S
 
 Serve = Callable[..., str]

@@ -46,9 +46,9 @@ from lucky_transport_migration.routing.routed_call import CHANGES
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.staged_transport import StagedTransport
 from lucky_transport_migration.stages.effective_stages import STEP
+from tests.migration.conftest import FakePolicy
 from tests.planted.changes import fails
 from tests.planted.plant import PlantedTransport
-from tests.support.fixtures.migration_routing import FakePolicy
 from tests.support.waiting import until
 
 

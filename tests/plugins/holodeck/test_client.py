@@ -18,7 +18,7 @@ from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport.testing.trajectories import random_actions
-from tests.support.fixtures.plugins_holodeck import LASERS, Bench, PlacedEngine, an_agent
+from tests.plugins.holodeck.conftest import LASERS, Bench, PlacedEngine, an_agent
 
 _TASK = {"sensor_type": "DistanceTask"}
 _SET_SEEDS = method("BatchService/SetSeeds")

@@ -22,7 +22,7 @@ from lucky_transport.testing.suite import zeros
 from lucky_transport_holodeck import semaphores
 from lucky_transport_holodeck.foreign_client import ForeignClient
 from lucky_transport_holodeck.names import Names
-from tests.support.fixtures.plugins_holodeck import Bench, PlacedEngine, an_agent
+from tests.plugins.holodeck.conftest import Bench, PlacedEngine, an_agent
 from tests.support.sleeps import wakers
 from tests.support.waiting import PATIENCE_S, until
 

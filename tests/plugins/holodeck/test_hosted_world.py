@@ -18,7 +18,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.testing.dial import DialEngine
 from lucky_transport.testing.suite import open_reference
 from lucky_transport_holodeck.commands import HolodeckCommand
-from tests.support.fixtures.plugins_holodeck import Bench, PlacedEngine, an_agent
+from tests.plugins.holodeck.conftest import Bench, PlacedEngine, an_agent
 from tests.support.walks import Recorder, check_walk, walk_of, watched_threads
 
 _OBSERVATION, _TASK = "RangeFinderSensor", "DistanceTask"

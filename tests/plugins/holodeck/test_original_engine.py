@@ -20,8 +20,8 @@ from lucky_transport.messages.methods import method
 from lucky_transport_holodeck.agent_types import AGENT_TYPES
 from lucky_transport_holodeck.commands import HolodeckCommand
 from lucky_transport_holodeck.sensor_types import HOLOOCEAN_SENSORS
+from tests.plugins.holodeck.conftest import SETTINGS, Bench
 from tests.plugins.holodeck.original_engine import OriginalEngine
-from tests.support.fixtures.plugins_holodeck import SETTINGS, Bench
 
 _TASK = {"sensor_type": "DistanceTask"}
 _LASER = {"sensor_type": "RangeFinderSensor"}

@@ -17,7 +17,7 @@ from lucky_transport.messages import ImageFrame, NamedImageFrame
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.spec.composite import Part, pack, views
 from lucky_transport_holodeck.commands import HOLOOCEAN_COMMANDS, KINDS, HolodeckCommand
-from tests.support.fixtures.plugins_holodeck import Bench, PlacedEngine, an_agent
+from tests.plugins.holodeck.conftest import Bench, PlacedEngine, an_agent
 
 _OBSERVATION = "RangeFinderSensor"
 _SIZE = {"CaptureWidth": 3, "CaptureHeight": 2}

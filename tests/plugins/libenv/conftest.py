@@ -1,5 +1,45 @@
-"""Fixtures that the quick and the exhaustive tests of this folder share."""
+"""The sample library, compiled by the system's compiler; without one these tests skip."""
 
 from __future__ import annotations
 
-from tests.support.fixtures.plugins_libenv import compile_sample, compiler, sample
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import PATIENCE_S
+
+HERE = Path(__file__).parent
+EXPORT = HERE.parents[2] / "plugins" / "lucky_transport_libenv" / "export"
+
+Compile = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def compiler() -> str:
+    """The system's C compiler."""
+    found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if found is None:
+        pytest.skip("no C compiler; apt install gcc libc6-dev")
+    return found
+
+
+@pytest.fixture(scope="session")
+def compile_sample(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """Compiles sample.c, or another source, with any flags, into a library of its own."""
+
+    def compile_it(name: str, *flags: str, source: Path = HERE / "sample.c") -> Path:
+        target = tmp_path_factory.mktemp(name) / f"lib{name}.so"
+        command = [compiler, "-O1", "-Wall", "-shared", "-fPIC", *flags, "-o", str(target), str(source), "-lm"]
+        subprocess.run(command, check=True, timeout=PATIENCE_S)
+        return target
+
+    return compile_it
+
+
+@pytest.fixture(scope="session")
+def sample(compile_sample: Compile) -> str:
+    """The path of the sample library."""
+    return str(compile_sample("sample"))

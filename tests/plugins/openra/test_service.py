@@ -26,7 +26,7 @@ from lucky_transport_openra import _pb
 from lucky_transport_openra.service import MOST_TICKS
 from lucky_transport_openra.skirmish.messages import Order
 from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
-from tests.support.fixtures.plugins_openra import Stub, held
+from tests.plugins.openra.conftest import Stub, held
 from tests.support.waiting import PATIENCE_S, until
 
 Serve = Callable[..., Serving]

@@ -36,7 +36,7 @@ from lucky_transport.sessions.phase import Phase
 from lucky_transport_openra.bridge import Retry
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
 from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
-from tests.support.fixtures.plugins_openra import held
+from tests.plugins.openra.conftest import held
 from tests.support.waiting import PATIENCE_S, suspend, until
 
 pytestmark = pytest.mark.usefixtures("forked_engines")

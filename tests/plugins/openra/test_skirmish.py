@@ -21,7 +21,7 @@ from lucky_transport_openra.skirmish.messages import Command, MapInfo, Observati
 from lucky_transport_openra.skirmish.terrain import MAPS
 from lucky_transport_openra.skirmish.view import CHANNELS, score_of
 from lucky_transport_openra.skirmish.world import SEEDS, SkirmishWorld, SkirmishWorlds, folded
-from tests.support.fixtures.plugins_openra import go_on, new_world
+from tests.plugins.openra.conftest import go_on, new_world
 
 WORLDS = SkirmishWorlds()
 BATCH = SkirmishBatch()

@@ -11,7 +11,7 @@ from lucky_transport_openra.skirmish.messages import Order, Unit
 from lucky_transport_openra.skirmish.rules import CELL, KINDS
 from lucky_transport_openra.skirmish.view import CHANNELS
 from lucky_transport_openra.skirmish.world import SkirmishWorld
-from tests.support.fixtures.plugins_openra import go_on, new_world, say
+from tests.plugins.openra.conftest import go_on, new_world, say
 
 
 def _of_type(seen: Any, name: str) -> list[Unit]:

@@ -24,7 +24,7 @@ from lucky_transport_openra import _pb
 from lucky_transport_openra.bridge import Bridge
 from lucky_transport_openra.game_stream import GameStreamClient
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
-from tests.support.fixtures.plugins_openra import held
+from tests.plugins.openra.conftest import held
 from tests.support.waiting import PATIENCE_S, call_later, until
 
 Serve = Callable[..., Serving]

@@ -1,5 +1,5 @@
-"""Fixtures that the quick and the exhaustive tests of this folder share."""
+"""The fixtures of the quick tests."""
 
 from __future__ import annotations
 
-from tests.support.fixtures.plugins_grpc import connect, no_thread_is_left, serve, stub, zeros
+from tests.plugins.grpc.conftest import *  # noqa: F403

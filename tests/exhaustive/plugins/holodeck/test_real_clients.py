@@ -22,6 +22,7 @@ from lucky_transport.process import unique_name
 from lucky_transport_holodeck.export import write_package
 from lucky_transport_holodeck.names import REFUSED
 from lucky_transport_holodeck.sensor_types import HOLOOCEAN_SENSORS
+from tests.plugins.holodeck.conftest import SHARED, Bench, PlacedEngine
 from tests.plugins.holodeck.original_engine import OriginalEngine
 from tests.plugins.holodeck.peer import (
     TIMEOUT_S,
@@ -32,7 +33,6 @@ from tests.plugins.holodeck.peer import (
     run_as_pasted,
     unnamed_blocks,
 )
-from tests.support.fixtures.plugins_holodeck import SHARED, Bench, PlacedEngine
 from tests.support.waiting import until_none_left
 
 

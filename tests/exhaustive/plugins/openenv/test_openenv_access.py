@@ -21,7 +21,7 @@ from websockets.sync.client import connect  # pyright: ignore[reportMissingImpor
 from lucky_transport import api
 from lucky_transport.cli.serve import serve as command
 from lucky_transport.errors import ConfigError
-from tests.support.fixtures.plugins_openenv import url
+from tests.plugins.openenv.conftest import url
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the server's own threads too

@@ -13,7 +13,7 @@ pytest.importorskip("openenv", reason="OpenEnv is not installed: pip install 'lu
 import httpx  # pyright: ignore[reportMissingImports]
 
 from lucky_transport import api
-from tests.support.fixtures.plugins_openenv import url
+from tests.plugins.openenv.conftest import url
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the server's own threads too

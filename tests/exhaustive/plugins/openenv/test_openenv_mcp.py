@@ -15,7 +15,7 @@ from lucky_transport.client import Client as TypedClient
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.methods import METHODS, Effect
 from lucky_transport_openenv.app import EpisodeServer
-from tests.support.fixtures.plugins_openenv import url
+from tests.plugins.openenv.conftest import url
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the server's own threads too
 

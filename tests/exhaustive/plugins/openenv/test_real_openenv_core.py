@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("openenv", reason="OpenEnv is not installed: pip install 'lucky-transport[openenv]'")
 
-from tests.support.fixtures.plugins_openenv import url
+from tests.plugins.openenv.conftest import url
 
 PEER = os.environ.get("LUCKY_PEER_OPENENV_CORE", "")
 PROGRAM = Path(__file__).parents[3] / "plugins" / "openenv" / "openenv_program.py"

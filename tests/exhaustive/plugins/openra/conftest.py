@@ -1,5 +1,5 @@
-"""Fixtures that the quick and the exhaustive tests of this folder share."""
+"""The fixtures of the quick tests."""
 
 from __future__ import annotations
 
-from tests.support.fixtures.plugins_openra import client, door, no_thread_is_left, serve, sessions, stub
+from tests.plugins.openra.conftest import *  # noqa: F403

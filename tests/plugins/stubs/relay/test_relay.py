@@ -20,8 +20,8 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.relay.forwarding import CallerRequests
 from lucky_transport_stubs.relay.relay import Relay
 from lucky_transport_stubs.words.metadata import WAITS
+from tests.plugins.stubs.relay.conftest import Serve, Through
 from tests.support.certificates import CERTIFICATE, KEY
-from tests.support.fixtures.plugins_stubs_relay import Serve, Through
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE_S, until
 

@@ -11,7 +11,7 @@ import pytest
 from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.outcome import Comparison
-from tests.support.fixtures.migration_routing import FakePolicy
+from tests.migration.conftest import FakePolicy
 from tests.support.resources import threads_of
 from tests.support.waiting import PATIENCE_S, until_none_left
 

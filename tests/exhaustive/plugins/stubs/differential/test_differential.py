@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("grpc", reason="there is nothing to compare with")
 
 from tests.plugins.stubs.differential.comparing import judge, load_cases
+from tests.plugins.stubs.differential.conftest import grpcs_core_is_never_shut_down, nothing_is_left, quiet
 from tests.plugins.stubs.differential.registry import Case, exhaustive
-from tests.support.fixtures.plugins_stubs_differential import grpcs_core_is_never_shut_down, nothing_is_left, quiet
 
 __all__ = ["grpcs_core_is_never_shut_down", "nothing_is_left", "quiet"]
 

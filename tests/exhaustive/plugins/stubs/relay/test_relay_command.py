@@ -19,8 +19,8 @@ import lucky_transport_stubs
 from lucky_transport.process import unique_name
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.run.activation import BOOTSTRAP
+from tests.plugins.stubs.relay.conftest import Serve
 from tests.support.command_line import CommandLine
-from tests.support.fixtures.plugins_stubs_relay import Serve
 from tests.support.forked_programs import Program
 from tests.support.waiting import PATIENCE_S
 

@@ -17,7 +17,7 @@ import lucky_transport_stubs
 from lucky_transport.process import unique_name
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.relay.relay import Relay
-from tests.support.fixtures.plugins_stubs_relay import Serve, Through
+from tests.plugins.stubs.relay.conftest import Serve, Through
 from tests.support.waiting import PATIENCE_S, until
 
 MIB = 1 << 20

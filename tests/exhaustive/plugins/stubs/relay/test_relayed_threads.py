@@ -7,9 +7,9 @@ import pytest
 pytest.importorskip("grpc", reason="there is nothing to compare with")
 
 from tests.plugins.stubs.differential.comparing import load_cases, skip_without_generated_stubs
+from tests.plugins.stubs.differential.conftest import quiet
 from tests.plugins.stubs.differential.registry import Case
 from tests.plugins.stubs.differential.relayed import is_endless, undeclared
-from tests.support.fixtures.plugins_stubs_differential import quiet
 
 __all__ = ["quiet"]
 

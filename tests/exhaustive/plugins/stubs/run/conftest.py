@@ -1,16 +1,5 @@
-"""Fixtures that the quick and the exhaustive tests of this folder share."""
+"""The fixtures of the quick tests."""
 
 from __future__ import annotations
 
-from tests.support.fixtures.plugins_stubs_run import (
-    command_line,
-    environ,
-    forked_line,
-    grpc_port,
-    launch,
-    notices,
-    python,
-    run_switched,
-    start,
-    start_switched,
-)
+from tests.plugins.stubs.run.conftest import *  # noqa: F403

@@ -13,7 +13,7 @@ import pytest
 from lucky_transport.count_folders import left_over
 from lucky_transport.process import unique_name
 from lucky_transport_stubs.run.activation import BOOTSTRAP
-from tests.support.fixtures.plugins_stubs_run import Launch
+from tests.plugins.stubs.run.conftest import Launch
 
 SOURCE = Path(BOOTSTRAP) / "sitecustomize.py"
 

@@ -27,8 +27,8 @@ from lucky_transport.diagnosis import servers
 from lucky_transport.shm.files.socket_path import live_socket, remove_stale_sockets
 from lucky_transport_migration.top.servers import ServerRates
 from tests.exhaustive.plugins.stubs.run.test_servers import SYNC
+from tests.plugins.stubs.run.conftest import Start
 from tests.support.command_line import CommandLine
-from tests.support.fixtures.plugins_stubs_run import Start
 
 ECHO, OTHER = "/t.Test/Echo", "/t.Test/Other"
 GENERIC = Callable[..., Any]

@@ -18,7 +18,7 @@ import pytest
 
 import lucky_transport_stubs
 from lucky_transport_stubs.run.servers import SwitchedAioServer
-from tests.support.fixtures.plugins_stubs_run import Launch, Start
+from tests.plugins.stubs.run.conftest import Launch, Start
 from tests.support.forked_programs import Program
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE_S

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugins.stubs.run.conftest import Launch
 from tests.support.certificates import CERTIFICATE, KEY
-from tests.support.fixtures.plugins_stubs_run import Launch
 
 #: A server and its client; what may keep them from shared memory stands in front.
 PROGRAM = """
