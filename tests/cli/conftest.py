@@ -16,8 +16,7 @@ from lucky_transport.config import Settings
 from lucky_transport.process import unique_name
 from lucky_transport.shm.segment import segment
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from tests.support.command_line import CommandLine
-from tests.support.forked_programs import Program, Programs
+from tests.support.forked_programs import CommandLine, Program, Programs
 
 #: Runs `lucky-transport ARGUMENTS...` to its end.
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

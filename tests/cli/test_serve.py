@@ -17,8 +17,7 @@ import pytest
 
 from lucky_transport.process import unique_name
 from lucky_transport.shm.files import lockfile
-from tests.support.command_line import CommandLine
-from tests.support.forked_programs import Program
+from tests.support.forked_programs import CommandLine, Program
 from tests.support.waiting import PATIENCE_S, until
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -12,7 +12,7 @@ from lucky_transport import api, deadline
 from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.errors import NotReachable
 from lucky_transport.process import EngineProcess, unique_name
-from tests.support.interrupted_start import interrupted_start
+from tests.support.interrupted_moments import interrupted_start
 from tests.support.resources import threads_of
 from tests.support.waiting import PATIENCE_S, until
 

@@ -6,7 +6,7 @@ import pytest
 
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport.uninterrupted import Latch
-from tests.support.interrupted_start import interrupted_start
+from tests.support.interrupted_moments import interrupted_start
 
 
 class Alarm(Exception):

@@ -16,8 +16,8 @@ from lucky_transport import api
 from lucky_transport.cuda import libcuda
 from lucky_transport.env.vector_env import VectorEnv
 from tests.gpu.engine import EngineProgram, EngineUnderTest, engine_program, local_engine
+from tests.support.build_once import stub_library
 from tests.support.fake_cuda import FakeStream, FakeTorch
-from tests.support.stub_cuda import stub_library
 
 __all__ = ["LARGE", "NUM_ENVS", "SMALL", "Gpu", "actions_at", "reference"]
 

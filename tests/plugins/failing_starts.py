@@ -21,7 +21,7 @@ from typing import Any
 from lucky_transport import api
 from lucky_transport.errors import TransportError
 from lucky_transport.shm.files import mapping
-from tests.support.interrupted_start import interrupted_start
+from tests.support.interrupted_moments import interrupted_start
 from tests.support.resources import measure
 from tests.support.waiting import until
 

@@ -17,7 +17,7 @@ from typing import Any
 from lucky_transport.process import unique_name
 from lucky_transport_migration.evidence.service_caller import ServiceCaller
 from tests.programs.programs import Program
-from tests.support.ports import free_port
+from tests.support.resources import free_port
 
 __all__ = ["SIDE", "Outcome", "ProgramFailed", "clean_environment", "record_program", "run_program", "served_in_shm"]
 

@@ -1,15 +1,19 @@
-"""Builds that all workers of a session share: the first that needs one makes it, the others wait and find it."""
+"""Builds that all workers of a session share, as the stand-in for CUDA's library: the first makes it."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-__all__ = ["build_once", "shared_folder"]
+from tests.support.waiting import PATIENCE_S
+
+__all__ = ["build_once", "shared_folder", "stub_library"]
 
 
 def shared_folder(factory: pytest.TempPathFactory) -> Path:
@@ -26,3 +30,17 @@ def build_once(target: Path, build: Callable[[], object]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
         if not target.exists():
             build()
+
+
+_SOURCE = Path(__file__).parents[1] / "core" / "cuda" / "stub_libcuda.c"
+
+
+def stub_library(factory: pytest.TempPathFactory) -> str:
+    """Return the path of the library; skips without a C compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    path = shared_folder(factory) / "libstub_cuda.so"
+    command = [compiler, "-shared", "-fPIC", "-o", str(path), str(_SOURCE)]
+    build_once(path, lambda: subprocess.run(command, check=True, timeout=PATIENCE_S))
+    return str(path)

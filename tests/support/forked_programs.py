@@ -17,6 +17,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,8 +32,9 @@ import pytest
 
 from lucky_transport import process
 from tests.support import fork_server
+from tests.support.waiting import PATIENCE_S
 
-__all__ = ["SERVED", "SWITCHED", "Program", "Programs", "forked_engines"]
+__all__ = ["SERVED", "SWITCHED", "CommandLine", "Program", "Programs", "forked_engines"]
 
 #: What programs of gRPC import, switched or not; nothing of it makes a channel or a server.
 SWITCHED = (
@@ -290,3 +292,48 @@ def forked_engines(programs: Programs) -> Iterator[None]:
 def _of_interpreter(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what an interpreter, or the loader, reads before its first line."""
     return {name: value for name, value in environ.items() if name.startswith(("PYTHON", "LD_"))}
+
+
+class CommandLine:
+    """Runs commands in a folder. variables: what a command's environment has beside `environ`.
+
+    programs: what a command is a fork of where its Python begins as theirs; None starts each one.
+    """
+
+    def __init__(self, environ: Mapping[str, str], folder: Path, programs: Programs | None = None) -> None:
+        self._environ, self._folder, self._programs = environ, folder, programs
+        self._started: list[subprocess.Popen[str] | Program] = []
+
+    def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run `lucky-transport ARGUMENTS...` to its end."""
+        command, environ = ["-m", "lucky_transport", *arguments], {**self._environ, **variables}
+        if programs := self._forks(environ):
+            return programs.run(command, cwd=self._folder, environ=environ, timeout=PATIENCE_S)
+        streams: dict[str, Any] = {"capture_output": True, "stdin": subprocess.DEVNULL, "text": True}
+        return subprocess.run(
+            [sys.executable, *command], **streams, env=environ, cwd=self._folder, timeout=PATIENCE_S, check=False
+        )
+
+    def start(
+        self, *arguments: str, stdin: int = subprocess.DEVNULL, **variables: str
+    ) -> subprocess.Popen[str] | Program:
+        """Start it in the background."""
+        command, environ = ["-m", "lucky_transport", *arguments], {**self._environ, **variables}
+        streams: dict[str, Any] = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        if programs := self._forks(environ):
+            process = programs.popen(command, environ, cwd=str(self._folder), **streams)
+        else:
+            process = subprocess.Popen([sys.executable, *command], env=environ, cwd=self._folder, text=True, **streams)
+        self._started.append(process)
+        return process
+
+    def close(self) -> None:
+        """Kill what was started."""
+        for started in self._started:
+            started.kill()
+            started.communicate(timeout=PATIENCE_S)
+
+    def _forks(self, environ: Mapping[str, str]) -> Programs | None:
+        """Return what forks a command with this environment."""
+        programs = self._programs
+        return programs if programs is not None and programs.has_what_python_reads(environ) else None

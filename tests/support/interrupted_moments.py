@@ -13,16 +13,19 @@ Finalizers, where Python loses what a handler raises, Python's own library and t
 
 from __future__ import annotations
 
+import contextlib
 import dis
+import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from functools import cache
 from types import CodeType, FrameType
 from typing import Any
 
-__all__ = ["Interrupted", "interrupted_at"]
+__all__ = ["Interrupted", "interrupted_at", "interrupted_start"]
 
 _LEFT_OUT = ("/tests/", "/site-packages/", os.path.dirname(os.__file__))
 _CALLS = frozenset(number for name, number in dis.opmap.items() if name.startswith("CALL") and "INTRINSIC" not in name)
@@ -101,3 +104,25 @@ class _Tracer:
         self.left -= 1
         if self.left == 0:
             signal.raise_signal(signal.SIGALRM)
+
+
+@contextlib.contextmanager
+def interrupted_start(error: type[BaseException], after: int = 0) -> Iterator[None]:
+    """Raise in the start of a thread, when `after` others have been started. All of them run by then."""
+    starting: Any = threading.Thread.start.__globals__
+    name = next(one for one in ("_start_joinable_thread", "_start_new_thread") if one in starting)
+    start, left = starting[name], itertools.count(after, -1)
+
+    def interrupted(*arguments: Any, **settings: Any) -> Any:
+        made = start(*arguments, **settings)
+        if next(left) == 0:
+            for thread in threading.enumerate():
+                thread._started.wait()  # type: ignore[attr-defined]
+            raise error
+        return made
+
+    starting[name] = interrupted
+    try:
+        yield
+    finally:
+        starting[name] = start

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import threading
 import time
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ __all__ = [
     "Resources",
     "connections_of",
     "descriptors_of",
+    "free_port",
     "measure",
     "released",
     "rings",
@@ -127,3 +129,10 @@ def voluntary_switches(thread: int | None) -> int:
     status = Path(f"/proc/{thread}/status").read_text()
     [count] = re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE)
     return int(count)
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that is free now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]

@@ -14,7 +14,7 @@ from lucky_transport.cuda.driver import CudaDriver, Device, DeviceCopy, find_dev
 from lucky_transport.cuda.libcuda import LibCuda
 from lucky_transport.errors import DeviceError
 from tests.support.allocating_driver import AllocatingDriver
-from tests.support.stub_cuda import stub_library
+from tests.support.build_once import stub_library
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
-from tests.support.interrupted_start import interrupted_start
+from tests.support.interrupted_moments import interrupted_start
 from tests.support.waiting import until
 
 ENVS = 4

@@ -27,7 +27,7 @@ import pytest
 
 from lucky_transport.config import load_launch, load_settings
 from lucky_transport.process import EngineProcess
-from tests.support.ports import free_port
+from tests.support.resources import free_port
 
 README = Path(__file__).resolve().parents[3] / "plugins" / "lucky_transport_grpc" / "README.md"
 

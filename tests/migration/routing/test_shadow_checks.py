@@ -14,7 +14,7 @@ from lucky_transport.routing import Decision, Ending, Received, RoutedCall
 from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.routing.read_check import UNSEEN
 from lucky_transport_migration.routing.router import ProcessRouter, TargetRouter
-from tests.support.interrupted_start import interrupted_start
+from tests.support.interrupted_moments import interrupted_start
 from tests.support.waiting import until
 
 _READ = method("AgentService/GetAgentSchema").name

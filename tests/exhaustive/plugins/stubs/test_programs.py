@@ -20,7 +20,7 @@ import pytest
 
 from tests.support.fixtures.plugins_stubs import PROGRAMS, QUIET
 from tests.support.forked_programs import Program, Programs
-from tests.support.ports import free_port
+from tests.support.resources import free_port
 
 pytest.importorskip("grpc")
 

@@ -12,8 +12,7 @@ from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
-from tests.support.kit_engine import KitEngine, compile_csharp
-from tests.support.kit_readme import assert_second_program, blocks, run_program
+from tests.support.kit_engine import KitEngine, assert_second_program, blocks, compile_csharp, run_program
 
 SCHEMA = method("AgentService/GetAgentSchema")
 

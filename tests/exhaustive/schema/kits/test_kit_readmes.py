@@ -12,8 +12,7 @@ from lucky_transport.errors import SpecError
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
-from tests.support.kit_engine import KitEngine, compile_c, compile_cpp
-from tests.support.kit_readme import assert_second_program, blocks, run_program
+from tests.support.kit_engine import KitEngine, assert_second_program, blocks, compile_c, compile_cpp, run_program
 
 SEEDS = method("BatchService/SetSeeds")
 

@@ -22,7 +22,7 @@ from lucky_transport_stubs.relay.relay import Relay
 from lucky_transport_stubs.words.metadata import WAITS
 from tests.plugins.stubs.relay.conftest import Serve, Through
 from tests.support.certificates import CERTIFICATE, KEY
-from tests.support.ports import free_port
+from tests.support.resources import free_port
 from tests.support.waiting import PATIENCE_S, until
 
 MIB = 1 << 20

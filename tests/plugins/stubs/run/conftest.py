@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import CommandLine
-from tests.support.forked_programs import Program, Programs
+from tests.support.forked_programs import CommandLine, Program, Programs
 from tests.support.waiting import PATIENCE_S
 
 #: Runs `lucky-transport run OPTIONS... -- COMMAND...` to its end: `launch(*options, command=[...], **variables)`.

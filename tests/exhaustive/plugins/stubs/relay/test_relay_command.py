@@ -20,8 +20,7 @@ from lucky_transport.process import unique_name
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.run.activation import BOOTSTRAP
 from tests.plugins.stubs.relay.conftest import Serve
-from tests.support.command_line import CommandLine
-from tests.support.forked_programs import Program
+from tests.support.forked_programs import CommandLine, Program
 from tests.support.waiting import PATIENCE_S
 
 #: Starts a relay to a port of this host, at an endpoint; returns its process once it is ready.

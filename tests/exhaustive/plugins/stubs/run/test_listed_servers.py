@@ -28,7 +28,7 @@ from lucky_transport.shm.files.socket_path import live_socket, remove_stale_sock
 from lucky_transport_migration.top.servers import ServerRates
 from tests.exhaustive.plugins.stubs.run.test_servers import SYNC
 from tests.plugins.stubs.run.conftest import Start
-from tests.support.command_line import CommandLine
+from tests.support.forked_programs import CommandLine
 
 ECHO, OTHER = "/t.Test/Echo", "/t.Test/Other"
 GENERIC = Callable[..., Any]

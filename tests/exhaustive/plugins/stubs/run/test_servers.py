@@ -20,7 +20,7 @@ import lucky_transport_stubs
 from lucky_transport_stubs.run.servers import SwitchedAioServer
 from tests.plugins.stubs.run.conftest import Launch, Start
 from tests.support.forked_programs import Program
-from tests.support.ports import free_port
+from tests.support.resources import free_port
 from tests.support.waiting import PATIENCE_S
 
 #: A server as programs write it. It prints its ports, one line each, and ends with its stdin.

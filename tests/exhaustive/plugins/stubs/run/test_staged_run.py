@@ -17,8 +17,7 @@ import pytest
 
 import lucky_transport
 from lucky_transport.process import unique_name
-from tests.support.command_line import CommandLine
-from tests.support.forked_programs import Program
+from tests.support.forked_programs import CommandLine, Program
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import SERVICE, WeatherPrograms
 
