@@ -1,22 +1,22 @@
-"""`send` and `recv`: envs are stepped on their own, and each takes the course that it takes in `step`."""
+"""Steps in two halves: `step_async` and `step_wait` of all envs, `send` and `recv` of envs on their own."""
 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lucky_transport import api
 from lucky_transport.env.autoreset import NeedsReset
 from lucky_transport.env.vector_env import EnvBatch, VectorEnv
 from lucky_transport.errors import ClosedError, EngineFailed, LocalProtocolError, PeerTimeout, Unimplemented
 from lucky_transport.testing.async_envs_contract import GatedEngine
+from tests.support.scripted_engine import ScriptedEngine
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
@@ -38,45 +38,6 @@ def sent(env: VectorEnv, *ids: int) -> None:
 
 
 # against a model
-
-
-@pytest.fixture(scope="module")
-def course() -> list[tuple[Any, ...]]:
-    """What `step` returns for `ACTIONS`, after a reset with seed 3."""
-    with api.make("toy", ENVS, transport="inproc", options=OPTIONS) as whole:
-        whole.reset(seed=3)
-        return [whole.step(actions) for actions in ACTIONS]
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.lists(st.tuples(st.sets(st.integers(0, ENVS - 1)), st.integers(0, ENVS)), max_size=20))
-def test_any_order_of_sends_and_receives_gives_the_rows_of_the_envs_next_steps(
-    env: VectorEnv, course: list[tuple[Any, ...]], moves: list[tuple[set[int], int]]
-) -> None:
-    """The model: an env is idle or under way, and counts its steps."""
-    env.reset(seed=3)
-    steps = [0] * ENVS
-    under_way: set[int] = set()
-    for wanted, least in [*moves, (set[int](), ENVS)]:
-        ids = sorted(wanted - under_way)
-        if ids:
-            env.send(np.stack([ACTIONS[steps[i], i] for i in ids]), ids)
-            under_way |= set(ids)
-        least = min(least, len(under_way))
-        if least:
-            found = env.recv(least, WAIT_S)
-            assert len(found.env_ids) >= least
-            assert under_way.issuperset(found.env_ids.tolist())
-            under_way -= set(found.env_ids.tolist())
-            for at, i in enumerate(found.env_ids.tolist()):
-                expected = course[steps[i]]
-                steps[i] += 1
-                for array, whole in zip(found[1:5], expected[:4], strict=True):
-                    assert array[at].tobytes() == whole[i].tobytes()
-                for name in ("reward_terms/centred", "_reward_terms/centred", "termination_terms/time_out"):
-                    assert found.info[name][at] == expected[4][name][i], name
-    assert not under_way
-    env.step(ACTIONS[0])
 
 
 # what a batch is
@@ -170,7 +131,11 @@ def test_a_step_resets_the_envs_that_ended_on_their_own() -> None:
             r"envs that send\(\) began are under way; call recv\(\)",
         ),
         (lambda env: env.step_async(ACTIONS[0]), LocalProtocolError, r"step_async is not possible: envs that send\(\)"),
-        (lambda env: env.step_wait(), LocalProtocolError, r"step_wait\(\) without a step under way"),
+        (
+            lambda env: env.step_wait(),
+            LocalProtocolError,
+            r"without a step under way; call step_async\(actions\)",
+        ),
         (
             lambda env: env.reset(options={"reset_mask": np.array([True, False, False, False])}),
             LocalProtocolError,
@@ -202,31 +167,12 @@ def test_nothing_is_received_before_it_is_sent_or_while_a_step_is_under_way(env:
     env.step_wait()
 
 
-def test_an_env_that_was_never_reset_is_not_sent() -> None:
-    with (
-        api.make("toy", ENVS, transport="inproc", options=OPTIONS) as env,
-        pytest.raises(NeedsReset, match="send is not possible: the env was never reset"),
-    ):
-        sent(env, 0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ({"transport": "shm"}, "engine 'toy' steps its envs together"),
-        ({"transport": "inproc"}, "engine 'toy' steps its envs together"),
-        ({"transport": "grpc", "options": OPTIONS}, "transport 'grpc' steps all envs together.*; connect over shm://"),
-    ],
-    ids=["shm", "inproc", "grpc"],
-)
-def test_what_cannot_step_single_envs_says_so_and_steps_on(arguments: dict[str, Any], text: str) -> None:
-    if arguments["transport"] == "grpc":
-        pytest.importorskip("grpc")
-    with api.make("toy", ENVS, **arguments) as env:
-        env.reset(seed=1)
-        with pytest.raises(Unimplemented, match=text):
+def test_an_env_that_was_never_reset_begins_nothing() -> None:
+    with api.make("toy", ENVS, transport="inproc", options=OPTIONS) as env:
+        with pytest.raises(NeedsReset, match="send is not possible: the env was never reset"):
             sent(env, 0)
-        env.step(ACTIONS[0])
+        with pytest.raises(NeedsReset, match="step_async is not possible: the env was never reset"):
+            env.step_async(ACTIONS[0])
 
 
 def test_several_observation_slots_and_single_envs_exclude_each_other() -> None:
@@ -298,3 +244,130 @@ def test_an_env_that_was_closed_meanwhile_says_so(gated: tuple[VectorEnv, GatedE
         env.recv()
     with pytest.raises(ClosedError, match="send: the env is closed"):
         sent(env, 1)
+    with pytest.raises(ClosedError, match="step_wait: the env is closed"):
+        env.step_wait()
+
+
+def equal(one: Any, other: Any) -> bool:
+    """True for equal nests of arrays, bit for bit."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal(value, other[key]) for key, value in one.items())
+    if isinstance(one, (tuple, list)):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return bool(one.dtype == other.dtype and one.tobytes() == other.tobytes())
+
+
+class Gate:
+    """What an engine's step waits for, and fails at while it is `broken`."""
+
+    def __init__(self) -> None:
+        self.opened, self.entered = threading.Event(), threading.Event()
+        self.broken = False
+
+    def __call__(self, control: Any) -> None:
+        self.entered.set()
+        assert self.opened.wait(WAIT_S)
+        if self.broken:
+            raise RuntimeError("broken on purpose")
+
+
+@pytest.fixture
+def halves() -> Generator[tuple[VectorEnv, Gate]]:
+    gate = Gate()
+    gate.opened.set()
+    engine = ScriptedEngine(2, on_step=gate)
+    with api.serve(engine, "shm://") as server, api.make(endpoint=str(server.endpoints[0])) as env:
+        env.reset(seed=0)
+        gate.entered.clear()
+        yield env, gate
+        gate.opened.set()
+
+
+def actions_of(env: VectorEnv) -> Any:
+    env.action_space.seed(1)
+    return env.action_space.sample()
+
+
+@pytest.mark.parametrize("engine", ["toy", "toy:composite"])
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+@pytest.mark.parametrize("validate", ["pass", "strict"])
+def test_both_halves_do_what_a_step_does(engine: str, mode: str, validate: str) -> None:
+    options: dict[str, Any] = {"episode_steps": 4} if engine == "toy" else {}
+    arguments: dict[str, Any] = {"options": options, "autoreset_mode": mode, "validate": validate}
+    with (
+        api.make(engine, 3, transport="inproc", **arguments) as whole,
+        api.make(engine, 3, transport="inproc", **arguments) as halves,
+    ):
+        assert equal(whole.reset(seed=5), halves.reset(seed=5))
+        for _ in range(12):
+            actions = actions_of(whole)
+            expected = whole.step(actions)
+            halves.step_async(actions)
+            assert equal(expected, halves.step_wait())
+            ended = expected[2] | expected[3]
+            if mode == "Disabled" and ended.any():
+                options = {"reset_mask": ended}
+                assert equal(whole.reset(options=options), halves.reset(options=options))
+
+
+def test_the_program_goes_on_while_the_engine_steps(halves: tuple[VectorEnv, Gate]) -> None:
+    env, gate = halves
+    gate.opened.clear()
+    actions = np.full(env.batch_spec.action_shape, 0.5, np.float32)
+    env.step_async(actions)
+    assert gate.entered.wait(WAIT_S)
+    actions[:] = np.nan  # the engine has its own by now
+    gate.opened.set()
+    assert np.isfinite(env.step_wait()[0]).all()
+
+
+def test_nothing_but_waiting_and_resetting_follows_a_step_under_way(halves: tuple[VectorEnv, Gate]) -> None:
+    env, _ = halves
+    actions = actions_of(env)
+    env.step_async(actions)
+    for begin in (env.step, env.step_async):
+        with pytest.raises(LocalProtocolError, match=r"is under way; call step_wait\(\) first"):
+            begin(actions)
+    with pytest.raises(LocalProtocolError, match="a partial reset is not possible: the step that"):
+        env.reset(options={"reset_mask": np.array([True, False])})
+    env.step_wait()
+    env.step(actions)
+
+
+def test_a_reset_gives_up_the_step_under_way(halves: tuple[VectorEnv, Gate]) -> None:
+    env, _ = halves
+    first, _ = env.reset(seed=3)
+    env.step_async(actions_of(env))
+    again, _ = env.reset(seed=3)
+    assert equal(first, again)
+    env.step(actions_of(env))
+
+
+def test_an_engine_that_fails_is_reported_where_the_step_ends(halves: tuple[VectorEnv, Gate]) -> None:
+    env, gate = halves
+    gate.broken = True
+    env.step_async(actions_of(env))
+    with pytest.raises(EngineFailed, match="broken on purpose"):
+        env.step_wait()
+    with pytest.raises(LocalProtocolError, match=r"the last step or reset failed, .* call reset\(\)"):
+        env.step_async(actions_of(env))
+    gate.broken = False
+    env.reset()
+    env.step(actions_of(env))
+
+
+def test_a_step_whose_waiting_was_interrupted_is_given_up_by_a_reset(
+    halves: tuple[VectorEnv, Gate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env, _ = halves
+    env.step_async(actions_of(env))
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(env.transport, "recv", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            env.step_wait()
+    env.reset()
+    env.step(actions_of(env))

@@ -19,7 +19,6 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import EngineFailed, SpecError
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.testing.trajectories import first_difference, record_env
 
 NEXT, SAME, OFF = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 
@@ -56,46 +55,6 @@ def test_an_unknown_mode_is_refused_with_the_three(mode: Any) -> None:
         api.make("toy", transport="inproc", autoreset_mode=mode)
 
 
-def test_next_step_resets_in_the_step_after_the_end() -> None:
-    with _staggered(NEXT) as env:
-        last, rewards, _, truncated, info = env.step(_zeros(env))
-        assert truncated.tolist() == [True, False, True]
-        assert "final_obs" not in info
-        observations, rewards, terminated, truncated, _ = env.step(np.ones((3, 2)))
-        assert rewards[[0, 2]].tolist() == [0, 0]
-        assert rewards[1] != 0
-        assert not terminated.any()
-        assert truncated.tolist() == [False, True, False]
-        assert (observations != last).any(axis=1).all()
-
-
-def test_next_step_ignores_the_action_of_the_env_it_resets() -> None:
-    results = []
-    for value in (-1.0, 1.0):
-        with _make(NEXT, episode_steps=1) as env:
-            env.reset(seed=0)
-            env.step(_zeros(env))
-            results.append(env.step(np.full((3, 2), value))[0].tobytes())
-    assert results[0] == results[1]
-
-
-def test_same_step_returns_the_reset_observation_and_keeps_the_last_one_in_info() -> None:
-    with _staggered(SAME) as env, _staggered(OFF) as plain:
-        observations, rewards, _, truncated, info = env.step(_zeros(env))
-        last, expected_rewards, _, expected_truncated, expected_info = plain.step(_zeros(plain))
-        ended = np.array([True, False, True])
-        assert truncated.tolist() == expected_truncated.tolist() == ended.tolist()
-        assert rewards.tobytes() == expected_rewards.tobytes()
-        assert info["_final_obs"].tolist() == ended.tolist()
-        assert info["final_obs"].dtype == np.float32
-        assert info["final_obs"].shape == (3, 8)
-        assert info["final_obs"][ended].tobytes() == last[ended].tobytes()
-        assert not info["final_obs"][~ended].any()
-        reset = plain.reset(options={"reset_mask": ended})[0]
-        assert observations.tobytes() == reset.tobytes()
-        assert info["reward_terms"]["alive"].tobytes() == expected_info["reward_terms"]["alive"].tobytes()
-
-
 def test_same_steps_final_info_holds_the_last_terms_of_the_ended_envs() -> None:
     with _staggered(SAME) as env:
         info = env.step(_zeros(env))[4]
@@ -106,13 +65,6 @@ def test_same_steps_final_info_holds_the_last_terms_of_the_ended_envs() -> None:
         assert final["_reward_terms"].tolist() == [True, False, True]
         following = env.step(_zeros(env))[4]
         assert following["_final_obs"].tolist() == [False, True, False]
-
-
-def test_same_step_says_nothing_about_ends_while_there_are_none() -> None:
-    with _make(SAME) as env:
-        env.reset(seed=0)
-        groups = {name.lstrip("_").partition("/")[0] for name in env.step(_zeros(env))[4]}
-        assert groups == {"reward_terms", "termination_terms"}
 
 
 @pytest.mark.parametrize("copy", [True, False])
@@ -236,44 +188,3 @@ def test_all_modes_see_the_same_episodes(seed: int, episode_steps: int) -> None:
         return outcomes
 
     assert episodes(NEXT) == episodes(SAME) == episodes(OFF)
-
-
-class _Counter(gymnasium.Env[Any, Any]):
-    """A Gymnasium env that counts its steps."""
-
-    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
-    action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
-
-    def __init__(self, length: int) -> None:
-        self._length = length
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self._steps = 0
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self._steps += 1
-        return np.full(1, self._steps, np.float32), 1.0, False, self._steps >= self._length, {}
-
-
-@pytest.mark.parametrize("mode", [NEXT, SAME])
-def test_the_rhythm_of_rewards_and_ends_is_gymnasiums_own(mode: AutoresetMode) -> None:
-    theirs = gymnasium.vector.SyncVectorEnv([lambda: _Counter(4)] * 2, autoreset_mode=mode)
-    with _make(mode, 2, episode_steps=4) as env:
-        theirs.reset(seed=0)
-        env.reset(seed=0)
-        for _ in range(20):
-            _, their_rewards, _, their_truncated, their_info = theirs.step(np.zeros((2, 1), np.float32))
-            _, rewards, terminated, truncated, info = env.step(_zeros(env))
-            assert (rewards != 0).tolist() == (their_rewards != 0).tolist()
-            assert truncated.tolist() == their_truncated.tolist()
-            assert not terminated.any()
-            assert ("final_obs" in info) == ("final_obs" in their_info)
-
-
-@pytest.mark.parametrize("mode", [NEXT, SAME, OFF])
-def test_equal_envs_record_equal_trajectories(mode: AutoresetMode) -> None:
-    with _make(mode, episode_steps=6) as one, _make(mode, episode_steps=6) as other:
-        assert first_difference(record_env(one, 50, 1), record_env(other, 50, 1)) is None
-        assert first_difference(record_env(one, 50, 1), record_env(other, 50, 2)) is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import warnings
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.engine import HOLD, RESET, Handler
+from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.resetting import neutral_actions, read_reset
 from lucky_transport.env.vector_env import VectorEnv
@@ -24,6 +23,8 @@ from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import SetResetOptionsRequest, SetResetOptionsResponse, SimulationContract
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from lucky_transport.testing.dial import DialEngine
+from tests.support.scripted_engine import ScriptedEngine
 
 
 def _make(num_envs: int = 3, *, options: dict[str, Any] | None = None, **arguments: Any) -> VectorEnv:
@@ -35,27 +36,18 @@ def _start(seed: Any, options: Mapping[str, Any] | None = None, num_envs: int = 
         return env.reset(seed=seed, options=options)[0]
 
 
-class Curious(ToyEngine):
-    """Remembers the reset options it was sent and answers as it was told."""
+def _curious(
+    answer: SetResetOptionsResponse | None = None,
+) -> tuple[list[SetResetOptionsRequest], VectorEnv]:
+    """Return an env, and the reset options that its engine was sent, which it answers as it was told."""
+    asked: list[SetResetOptionsRequest] = []
 
-    def __init__(self, answer: SetResetOptionsResponse | None = None, *, deaf: bool = False) -> None:
-        super().__init__(3, seedable=not deaf)
-        self.asked: list[SetResetOptionsRequest] = []
-        self._answer = answer or SetResetOptionsResponse(True)
-        self._deaf = deaf
+    def take(request: SetResetOptionsRequest) -> SetResetOptionsResponse:
+        asked.append(request)
+        return answer or SetResetOptionsResponse(True)
 
-    @property
-    def services(self) -> Mapping[str, Handler]:
-        def take(request: SetResetOptionsRequest) -> SetResetOptionsResponse:
-            self.asked.append(request)
-            return self._answer
-
-        return {} if self._deaf else {**super().services, "/lucky_transport.v1.BatchService/SetResetOptions": take}
-
-
-def _curious(*arguments: Any, **keywords: Any) -> tuple[Curious, VectorEnv]:
-    engine = Curious(*arguments, **keywords)
-    return engine, VectorEnv(InprocTransport(Host(engine)))
+    engine = ScriptedEngine(3, services={"/lucky_transport.v1.BatchService/SetResetOptions": take})
+    return asked, VectorEnv(InprocTransport(Host(engine)))
 
 
 # seeds
@@ -83,30 +75,6 @@ def test_none_in_a_list_leaves_that_envs_stream_as_it_is() -> None:
     assert start[1].tobytes() == plain[1].tobytes()
     assert start[[0, 2]].tobytes() == _start(5)[[0, 2]].tobytes()
     assert _start([None, None, None]).tobytes() == plain.tobytes()
-
-
-def test_without_a_seed_the_next_episodes_differ() -> None:
-    with _make() as env:
-        assert env.reset(seed=5)[0].tobytes() != env.reset()[0].tobytes()
-
-
-@pytest.mark.parametrize(
-    ("seed", "kind", "text"),
-    [
-        (-1, ValueError, "seed -1 of env 0: expected 0 <= seed"),
-        (1 << 64, ValueError, r"seed 18446744073709551616 of env 0"),
-        ((1 << 64) - 1, ValueError, r"of env 1: expected 0 <= seed < 2\*\*64"),
-        ([1, 2], ValueError, "2 seeds for 3 envs: pass one per env, or a single integer"),
-        ([1, 2, -3], ValueError, "seed -3 of env 2"),
-        (1.5, TypeError, "seed 1.5: expected an integer"),
-        ("5", TypeError, "seed '5': expected an integer"),
-        ([1, 2, 3.0], TypeError, "seed 3.0: expected an integer"),
-        (np.array([1.0, 2.0, 3.0]), TypeError, "expected an integer"),
-    ],
-)
-def test_a_wrong_seed_is_refused_with_its_value(seed: Any, kind: type[Exception], text: str) -> None:
-    with _make() as env, pytest.raises(kind, match=text):
-        env.reset(seed=seed)
 
 
 @given(seed=st.integers(0, (1 << 64) - 4))
@@ -201,36 +169,20 @@ def test_changing_the_mask_afterwards_changes_nothing() -> None:
 # options
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"reset_mask": np.array([True, True, True]), "randomization": {"friction_range": [0.5, 1.5]}, "level": 3},
-        {"randomization": SimulationContract(joint_position_noise=0.1)},
-        {"lerobot_new_rollout": True},
-    ],
-)
-def test_options_are_read_and_never_changed(options: dict[str, Any]) -> None:
-    _, env = _curious()
-    kept, identities = copy.deepcopy(options), {key: id(value) for key, value in options.items()}
-    env.reset(options=options)
-    assert str(options) == str(kept)
-    assert {key: id(value) for key, value in options.items()} == identities
-
-
 def test_other_options_go_to_the_engine_as_json() -> None:
-    engine, env = _curious()
+    asked, env = _curious()
     env.reset(options={"level": np.int64(3), "pose": np.array([1.5, 2.0]), "deep": {"a": [None, True, "ü"]}})
-    (request,) = engine.asked
+    (request,) = asked
     assert request.contract is None
     assert json.loads(request.options_json) == {"level": 3, "pose": [1.5, 2.0], "deep": {"a": [None, True, "ü"]}}
 
 
 def test_without_options_nothing_is_sent() -> None:
-    engine, env = _curious()
+    asked, env = _curious()
     env.reset()
     env.reset(options={})
     env.reset(options={"reset_mask": np.ones(3, np.bool_), "randomization": None})
-    assert engine.asked == []
+    assert asked == []
 
 
 def test_options_take_effect_in_that_very_reset() -> None:
@@ -253,25 +205,8 @@ def test_options_nested_too_deeply_are_refused() -> None:
         deep = deep[0]
 
 
-@pytest.mark.parametrize("options", [{"when": object()}, {"rate": float("nan")}, {"ids": {1, 2}}, {"x": 1j}])
-def test_an_option_that_is_no_json_is_refused_by_its_key(options: dict[str, Any]) -> None:
-    engine, env = _curious()
-    key = next(iter(options))
-    with pytest.raises(TypeError, match=rf"options\['{key}'\] = .* cannot go to the engine as JSON: "):
-        env.reset(options={"fine": 1, **options})
-    assert engine.asked == []
-
-
-def test_options_of_another_form_are_refused() -> None:
-    with _make() as env:
-        with pytest.raises(TypeError, match=r"options must be a dict, got list: \['a'\]"):
-            env.reset(options=["a"])  # pyright: ignore[reportArgumentType]
-        with pytest.raises(TypeError, match=r"options\[3\]: keys must be strings, got int"):
-            env.reset(options={3: 4})  # pyright: ignore[reportArgumentType]
-
-
 def test_an_engine_without_reset_options_is_said_once() -> None:
-    _, env = _curious(deaf=True)
+    env = VectorEnv(InprocTransport(Host(DialEngine(3))))
     with pytest.warns(UserWarning, match="takes no reset options: they have no effect"):
         env.reset(options={"level": 1})
     with warnings.catch_warnings():
@@ -300,36 +235,57 @@ def test_options_the_engine_refuses_are_an_error_and_the_env_goes_on_as_it_was()
     ],
 )
 def test_randomization_is_a_contract_or_a_dict_of_its_fields(randomization: Any) -> None:
-    engine, env = _curious()
+    asked, env = _curious()
     env.reset(options={"randomization": randomization})
     expected = SimulationContract(friction_range=[0.5, 1.5], joint_position_noise=0.1, terrain_type="rough")
-    assert engine.asked == [SetResetOptionsRequest(expected, "")]
+    assert asked == [SetResetOptionsRequest(expected, "")]
 
 
-@pytest.mark.parametrize(
-    ("randomization", "kind", "text"),
-    [
-        (
-            {"fricton_range": [1, 2]},
-            ValueError,
-            "no field 'fricton_range'; did you mean 'friction_range'. known: ",
-        ),
-        ({"gravity": 1}, ValueError, "no field 'gravity'; known: pose_position_noise, "),
-        ({"friction_range": 3}, TypeError, r"options\['randomization'\]\.friction_range: expected a sequence, got 3"),
-        ({"friction_range": "ab"}, TypeError, r"\.friction_range: expected a sequence, got 'ab'"),
-        ({"friction_range": ["a", "b"]}, TypeError, r"\.friction_range\[0\]: expected a number, got 'a'"),
-        (
-            {"joint_position_noise": [1]},
-            TypeError,
-            r"\.joint_position_noise: expected a number, got \[1\]",
-        ),
-        ({"terrain_type": 3}, TypeError, r"\.terrain_type: expected text, got 3"),
-        ([("friction_range", [1, 2])], TypeError, "must be a SimulationContract or a dict of its fields, got list"),
-    ],
-)
-def test_wrong_randomization_is_refused_by_its_field(randomization: Any, kind: type[Exception], text: str) -> None:
-    with _make() as env, pytest.raises(kind, match=text):
-        env.reset(options={"randomization": randomization})
+#: Of which no reset is made: its seed, its options, and what is raised.
+REFUSALS: list[tuple[Any, Any, type[Exception], str]] = [
+    (-1, None, ValueError, "seed -1 of env 0: expected 0 <= seed"),
+    (1 << 64, None, ValueError, r"seed 18446744073709551616 of env 0"),
+    ((1 << 64) - 1, None, ValueError, r"of env 1: expected 0 <= seed < 2\*\*64"),
+    ([1, 2], None, ValueError, "2 seeds for 3 envs: pass one per env, or a single integer"),
+    ([1, 2, -3], None, ValueError, "seed -3 of env 2"),
+    (1.5, None, TypeError, "seed 1.5: expected an integer"),
+    ("5", None, TypeError, "seed '5': expected an integer"),
+    ([1, 2, 3.0], None, TypeError, "seed 3.0: expected an integer"),
+    (np.array([1.0, 2.0, 3.0]), None, TypeError, "expected an integer"),
+    (None, ["a"], TypeError, r"options must be a dict, got list: \['a'\]"),
+    (None, {3: 4}, TypeError, r"options\[3\]: keys must be strings, got int"),
+    *(
+        (None, {"fine": 1, **option}, TypeError, rf"options\['{next(iter(option))}'\] = .* cannot go to the engine as")
+        for option in ({"when": object()}, {"rate": float("nan")}, {"ids": {1, 2}}, {"x": 1j})
+    ),
+    *(
+        (None, {"randomization": given}, kind, text)
+        for given, kind, text in (
+            ({"fricton_range": [1, 2]}, ValueError, "no field 'fricton_range'; did you mean 'friction_range'. known: "),
+            ({"gravity": 1}, ValueError, "no field 'gravity'; known: pose_position_noise, "),
+            (
+                {"friction_range": 3},
+                TypeError,
+                r"options\['randomization'\]\.friction_range: expected a sequence, got 3",
+            ),
+            ({"friction_range": "ab"}, TypeError, r"\.friction_range: expected a sequence, got 'ab'"),
+            ({"friction_range": ["a", "b"]}, TypeError, r"\.friction_range\[0\]: expected a number, got 'a'"),
+            ({"joint_position_noise": [1]}, TypeError, r"\.joint_position_noise: expected a number, got \[1\]"),
+            ({"terrain_type": 3}, TypeError, r"\.terrain_type: expected text, got 3"),
+            ([("friction_range", [1])], TypeError, "must be a SimulationContract or a dict of its fields, got list"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("seed", "options", "kind", "text"), REFUSALS, ids=[row[3][:40] for row in REFUSALS])
+def test_a_wrong_reset_is_refused_before_anything_is_sent(
+    seed: Any, options: Any, kind: type[Exception], text: str
+) -> None:
+    asked, env = _curious()
+    with pytest.raises(kind, match=text):
+        env.reset(seed=seed, options=options)
+    assert asked == []
 
 
 # the exchange itself

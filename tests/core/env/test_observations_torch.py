@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +23,7 @@ from lucky_transport.errors import (
     SpecError,
 )
 from lucky_transport.process import unique_name
+from tests.core.test_fork import in_a_child
 from tests.support.fake_cuda import FakeDriver, FakeEvent, FakeStream, FakeTorch
 
 
@@ -219,62 +219,68 @@ def test_with_two_slots_the_last_frame_is_shown_on_the_cpu_while_the_next_is_wri
 # -- errors
 
 
-def test_before_the_first_reset_there_is_nothing_to_show(env: VectorEnv, torch: FakeTorch) -> None:
-    with pytest.raises(LocalProtocolError, match="never reset"):
-        env.observations_torch("cpu")
-
-
-def test_while_a_step_is_under_way_it_is_refused(env: VectorEnv, torch: FakeTorch) -> None:
+def under_way(env: VectorEnv) -> None:
     env.reset(seed=1)
     env.step_async(np.zeros((3, *env.batch_spec.action.shape), np.float32))
-    with pytest.raises(LocalProtocolError, match="step_wait"):
-        env.observations_torch("cpu")
-    env.step_wait()
 
 
-def test_a_closed_env_says_so(endpoint: str, torch: FakeTorch) -> None:
-    with api.make(endpoint=endpoint) as env:
-        env.reset(seed=1)
-    with pytest.raises(ClosedError, match="closed"):
-        env.observations_torch("cpu")
-
-
-def test_without_pytorch_the_error_names_the_command(env: VectorEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
+def closed(env: VectorEnv) -> None:
     env.reset(seed=1)
-    with pytest.raises(MissingExtra, match="pip install torch"):
-        env.observations_torch("cpu")
+    env.close()
 
 
-def test_without_a_gpu_the_error_names_what_to_look_at(
-    env: VectorEnv, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+#: What comes before, the device, and what is raised.
+REFUSALS: dict[str, tuple[Callable[[VectorEnv], object], str, type[Exception], str]] = {
+    "never reset": (lambda env: None, "cpu", LocalProtocolError, "never reset"),
+    "under way": (under_way, "cpu", LocalProtocolError, "step_wait"),
+    "closed": (closed, "cpu", ClosedError, "closed"),
+    "no such device": (lambda env: env.reset(), "cuda:3", DeviceError, "there are 1 CUDA devices"),
+    "no device": (lambda env: env.reset(), "gpu", ConfigError, "'gpu'"),
+}
+
+
+@pytest.mark.parametrize(("before", "device", "kind", "text"), REFUSALS.values(), ids=list(REFUSALS))
+def test_where_there_is_nothing_to_show_it_is_refused(
+    endpoint: str,
+    torch: FakeTorch,
+    driver: FakeDriver,
+    before: Callable[[VectorEnv], object],
+    device: str,
+    kind: type[Exception],
+    text: str,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch", FakeTorch(devices=0))  # pyright: ignore[reportArgumentType]
+    with api.make(endpoint=endpoint) as env:
+        before(env)
+        with pytest.raises(kind, match=text):
+            env.observations_torch(device)
+
+
+@pytest.mark.parametrize(
+    ("found", "device", "kind", "text"),
+    [
+        (None, "cpu", MissingExtra, "pip install torch"),
+        (FakeTorch(devices=0), "cuda", DeviceError, r"sees no CUDA device.*lucky-transport doctor"),
+    ],
+    ids=["no PyTorch", "no GPU"],
+)
+def test_what_is_missing_is_named_with_the_remedy(
+    env: VectorEnv, monkeypatch: pytest.MonkeyPatch, found: Any, device: str, kind: type[Exception], text: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", found)
     env.reset(seed=1)
-    with pytest.raises(DeviceError, match=r"sees no CUDA device.*lucky-transport doctor"):
-        env.observations_torch("cuda")
+    with pytest.raises(kind, match=text):
+        env.observations_torch(device)
 
 
-def test_a_device_that_is_not_there_is_counted_out(env: VectorEnv, torch: FakeTorch, driver: FakeDriver) -> None:
-    env.reset(seed=1)
-    with pytest.raises(DeviceError, match="there are 1 CUDA devices"):
-        env.observations_torch("cuda:3")
-    with pytest.raises(ConfigError, match="'gpu'"):
-        env.observations_torch("gpu")
-
-
-def test_a_type_that_pytorch_lacks_is_named(torch: FakeTorch) -> None:
-    torch.lacks = "float32"
-    with api.make("toy", 2, transport="inproc") as env:
+@pytest.mark.parametrize(
+    ("engine", "lacks", "text"),
+    [("toy", "float32", "no tensors of float32"), ("toy:composite", "", r"torch\.from_numpy")],
+)
+def test_observations_that_make_no_tensor_are_refused(torch: FakeTorch, engine: str, lacks: str, text: str) -> None:
+    torch.lacks = lacks
+    with api.make(engine, 2, transport="inproc") as env:
         env.reset(seed=1)
-        with pytest.raises(SpecError, match="no tensors of float32"):
-            env.observations_torch("cpu")
-
-
-def test_observations_with_parts_are_refused_with_the_way_round(torch: FakeTorch) -> None:
-    with api.make("toy:composite", 2, transport="inproc") as env:
-        env.reset(seed=1)
-        with pytest.raises(SpecError, match=r"torch\.from_numpy"):
+        with pytest.raises(SpecError, match=text):
             env.observations_torch("cpu")
 
 
@@ -283,17 +289,14 @@ def test_a_forked_child_is_refused_and_leaves_the_parents_pages_locked(
 ) -> None:
     expected, _ = many.reset(seed=1)
     tensor = many.observations_torch("cuda")
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
+
+    def is_refused() -> bool:
+        with pytest.raises(ClosedError):
             many.observations_torch("cpu")
-        except ClosedError:
-            many.close()
-            code = 0 if driver.registered else 2
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        many.close()
+        return bool(driver.registered)
+
+    assert in_a_child(is_refused)
     assert driver.registered
     step(many)
     np.testing.assert_array_equal(tensor.numpy(), expected)

@@ -1,0 +1,370 @@
+"""Gymnasium's ways: `make_vec` finds our envs, which do what its own do, also in its wrappers."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec, registry
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import vector as wrappers
+
+from lucky_transport import api, registration
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.errors import ConfigError, SpecError
+from tests.support.waiting import PATIENCE_S
+
+
+def run_program(program: str) -> str:
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import gymnasium, lucky_transport",
+        "import lucky_transport, gymnasium",
+        "import lucky_transport\nfrom gymnasium.vector import VectorEnv\nimport gymnasium",
+        "import lucky_transport.env.vector_env, gymnasium",
+        "import gymnasium, lucky_transport.env.vector_env",
+        "import lucky_transport, importlib; gymnasium = importlib.import_module('gymnasium')",
+    ],
+)
+def test_the_order_of_imports_does_not_matter(imports: str) -> None:
+    program = f"{imports}\nprint(gymnasium.make_vec('lucky_transport/Toy-v0', num_envs=2, transport='inproc'))"
+    assert run_program(program) == "VectorEnv(toy, num_envs=2, transport=inproc, autoreset_mode=NEXT_STEP)"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("imports", ["import gymnasium", "import lucky_transport, gymnasium"])
+def test_naming_the_module_in_the_id_is_enough(imports: str) -> None:
+    program = (
+        f"{imports}\nenv = gymnasium.make_vec('lucky_transport:lucky_transport/Env', engine='toy', num_envs=4, "
+        "transport='inproc')\nprint(env)"
+    )
+    assert run_program(program) == "VectorEnv(toy, num_envs=4, transport=inproc, autoreset_mode=NEXT_STEP)"
+
+
+@pytest.mark.exhaustive
+def test_importing_us_imports_neither_gymnasium_nor_numpy_and_leaves_no_hook_afterwards() -> None:
+    program = (
+        "import sys; before = list(sys.meta_path); import lucky_transport\n"
+        "print(sorted({'gymnasium', 'numpy'} & set(sys.modules)), len(sys.meta_path) - len(before))\n"
+        "import gymnasium; print(sys.meta_path == before)"
+    )
+    assert run_program(program).splitlines() == ["[] 1", "True"]
+
+
+@pytest.mark.exhaustive
+def test_without_gymnasium_its_absence_is_reported_as_always() -> None:
+    program = (
+        "import sys, importlib.machinery as m\n"
+        "class Nothing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.startswith('gymnasium'): raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Nothing()); import lucky_transport\n"
+        "try:\n    import gymnasium.envs.registration\nexcept ModuleNotFoundError as error:\n    print(error)"
+    )
+    assert run_program(program) == "gymnasium"
+
+
+def test_installing_twice_registers_once() -> None:
+    before, finders = dict(registry), list(sys.meta_path)
+    registration.install()
+    assert dict(registry) == before
+    assert sys.meta_path == finders
+
+
+def test_make_vec_passes_arguments_on_and_sets_the_spec() -> None:
+    env = gymnasium.make_vec(
+        "lucky_transport/Env", engine="toy", num_envs=3, transport="inproc", autoreset_mode="SameStep", copy=False
+    )
+    assert isinstance(env, VectorEnv)
+    assert (env.num_envs, env.autoreset_mode) == (3, gymnasium.vector.AutoresetMode.SAME_STEP)
+    assert env.spec is not None
+    assert env.spec.id == "lucky_transport/Env"
+    env.close()
+
+
+def test_an_env_is_made_again_from_its_spec_and_from_the_specs_json() -> None:
+    env = gymnasium.make_vec("lucky_transport/Toy-v0", num_envs=3, transport="inproc")
+    assert env.spec is not None
+    for spec in (env.spec, EnvSpec.from_json(env.spec.to_json())):
+        again = gymnasium.make_vec(spec)
+        assert repr(again) == repr(env)
+        again.close()
+    env.close()
+
+
+def test_a_made_env_can_be_pickled_with_its_spec() -> None:
+    env = gymnasium.make_vec("lucky_transport/Toy-v0", num_envs=3, transport="inproc")
+    again = pickle.loads(pickle.dumps(env))
+    assert again.spec == env.spec
+    again.close()
+    env.close()
+
+
+def test_the_default_number_of_envs_means_as_many_as_the_engine_has() -> None:
+    """`make_vec` always passes num_envs, 1 unless told otherwise."""
+    with api.serve("toy", "inproc://has_five", num_envs=5):
+        env = gymnasium.make_vec("lucky_transport/Env", endpoint="inproc://has_five")
+        assert env.num_envs == 5
+        env.close()
+        with pytest.raises(SpecError, match="num_envs 4 asked for, the engine at inproc://has_five has 5"):
+            gymnasium.make_vec("lucky_transport/Env", num_envs=4, endpoint="inproc://has_five")
+
+
+@pytest.mark.parametrize("name", ["obs_size", "max_episode_steps"])
+def test_an_option_of_the_engine_is_refused_with_its_place(name: str) -> None:
+    misplaced: dict[str, Any] = {name: 3}
+    with pytest.raises(ConfigError, match=rf"setting '{name}'; .*belongs into options=\{{'{name}': \.\.\.\}}"):
+        gymnasium.make_vec("lucky_transport/Toy-v0", transport="inproc", **misplaced)
+
+
+def test_the_limit_of_episodes_is_an_option_of_the_engine() -> None:
+    options = {"max_episode_steps": 3}
+    engine = "gymnasium:CartPole-v1"
+    made = gymnasium.make_vec("lucky_transport/Env", engine=engine, options=options, num_envs=2, transport="inproc")
+    with closing(made) as env:
+        env.reset(seed=0)
+        assert [bool(env.step(np.array([0, 1]))[3].all()) for _ in range(3)] == [False, False, True]
+
+
+def test_a_single_env_of_ours_does_not_exist() -> None:
+    with pytest.raises(gymnasium.error.Error, match="entry_point is not specified"):
+        gymnasium.make("lucky_transport/Toy-v0")
+
+
+pytest.importorskip("lucky_transport_gymnasium.engine")
+
+NUM_ENVS = 3
+SEED = 42
+
+
+def _pair(env_id: str, mode: AutoresetMode) -> tuple[VectorEnv, SyncVectorEnv]:
+    ours = api.make(f"gymnasium:{env_id}", NUM_ENVS, transport="inproc", autoreset_mode=mode)
+    theirs = SyncVectorEnv([lambda: gymnasium.make(env_id)] * NUM_ENVS, autoreset_mode=mode)
+    return ours, theirs
+
+
+def _assert_same(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> None:
+    assert ours[0].dtype == theirs[0].dtype
+    assert ours[0].tobytes() == theirs[0].tobytes()
+    assert ours[1].tolist() == theirs[1].astype(np.float32).tolist()
+    assert ours[2].tobytes() == theirs[2].tobytes()
+    assert ours[3].tobytes() == theirs[3].tobytes()
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "MountainCar-v0"])
+def test_trajectories_are_those_of_sync_vector_env(env_id: str, mode: AutoresetMode) -> None:
+    ours, theirs = _pair(env_id, mode)
+    with ours:
+        theirs.action_space.seed(SEED)
+        assert ours.reset(seed=SEED)[0].tobytes() == theirs.reset(seed=SEED)[0].tobytes()
+        ends = 0
+        for _ in range(450):
+            actions = theirs.action_space.sample()
+            found, expected = ours.step(actions), theirs.step(actions)
+            _assert_same(found, expected)
+            ended = found[2] | found[3]
+            ends += int(ended.sum())
+            if mode is AutoresetMode.SAME_STEP and ended.any():
+                assert found[4]["_final_obs"].tolist() == expected[4]["_final_obs"].tolist()
+                last = np.stack(expected[4]["final_obs"][ended])
+                assert found[4]["final_obs"][ended].tobytes() == last.tobytes()
+            if mode is AutoresetMode.DISABLED and ended.any():
+                after = ours.reset(options={"reset_mask": ended})[0]
+                assert after.tobytes() == theirs.reset(options={"reset_mask": ended})[0].tobytes()
+    theirs.close()
+    assert ends >= NUM_ENVS
+
+
+def test_seeds_of_single_envs_and_partial_resets_are_those_of_sync_vector_env() -> None:
+    ours, theirs = _pair("CartPole-v1", AutoresetMode.NEXT_STEP)
+    with ours:
+        for seed, mask in (([5, 900, 77], None), ([1, 2, 3], [True, False, True]), (None, [False, True, False])):
+            options = [{} if mask is None else {"reset_mask": np.array(mask)} for _ in range(2)]
+            found, _ = ours.reset(seed=seed, options=options[0])
+            expected, _ = theirs.reset(seed=seed, options=options[1])  # pyright: ignore[reportArgumentType]
+            assert found.tobytes() == expected.tobytes()
+            actions = np.array([0, 1, 1])
+            _assert_same(ours.step(actions), theirs.step(actions))
+    theirs.close()
+
+
+def test_the_spaces_are_those_of_sync_vector_env() -> None:
+    ours, theirs = _pair("CartPole-v1", AutoresetMode.NEXT_STEP)
+    with ours:
+        for name in ("single_observation_space", "single_action_space", "observation_space", "action_space"):
+            assert getattr(ours, name) == getattr(theirs, name), name
+    theirs.close()
+
+
+NEXT, SAME, OFF = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
+MODES = [NEXT, SAME, OFF]
+
+#: SAME_STEP statistics count the last step of an episode only from here on (Gymnasium pull request 1624).
+COUNTS_SAME_STEP = tuple(int(part) for part in gymnasium.__version__.split(".")[:2]) >= (1, 4)
+
+
+def _wrapped(mode: AutoresetMode = NEXT, *, copies: bool = True, **options: Any) -> VectorEnv:
+    options = {"episode_steps": 5} | options
+    return api.make("toy", 3, transport="inproc", options=options, autoreset_mode=mode, copy=copies)
+
+
+def _results(env: Any, steps: int = 14, *, seed: int = 0, restart: bool = True) -> list[Any]:
+    """Return what `steps` random steps gave; in DISABLED mode ended envs are reset at once."""
+    generator = np.random.default_rng(seed)
+    unwrapped: VectorEnv = env.unwrapped
+    env.reset(seed=seed)
+    results: list[Any] = []
+    for _ in range(steps):
+        actions = generator.uniform(-1, 1, unwrapped.batch_spec.action_shape).astype(np.float32)
+        results.append(copy.deepcopy(env.step(actions)))  # wrappers change what they returned before
+        ended = results[-1][2] | results[-1][3]
+        if restart and unwrapped.autoreset_mode is OFF and ended.any():
+            env.reset(options={"reset_mask": ended})
+    return results
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_episode_statistics_are_those_of_the_episodes(mode: AutoresetMode) -> None:
+    if mode is SAME and not COUNTS_SAME_STEP:
+        pytest.skip(f"Gymnasium {gymnasium.__version__} miscounts SAME_STEP episodes itself")
+    plain = _results(_wrapped(mode), 12)
+    with _wrapped(mode) as env:
+        results = _results(wrappers.RecordEpisodeStatistics(env), 12)
+    ends = [step for step, result in enumerate(plain) if (result[2] | result[3])[0]]
+    assert len(ends) == 2
+    start = 0
+    for end in ends:
+        info = results[end][4]
+        assert info["_episode"][0]
+        expected = sum(float(result[1][0]) for result in plain[start : end + 1])
+        assert info["episode"]["r"][0] == pytest.approx(expected)
+        assert info["episode"]["l"][0] == 5
+        start = end + 1
+
+
+def test_a_partial_reset_wipes_no_statistics_of_other_envs() -> None:
+    """Gymnasium's own vector envs pop the mask out of the options, so that this wrapper no longer sees it."""
+    env = wrappers.RecordEpisodeStatistics(_wrapped(OFF, episode_steps=100))
+    env.reset(seed=0)
+    for _ in range(4):
+        env.step(np.zeros((3, 2)))
+    env.reset(options={"reset_mask": np.array([True, False, False])})
+    env.step(np.zeros((3, 2)))
+    assert env.episode_lengths.tolist() == [1, 5, 5]
+    assert (env.episode_returns[1:] > env.episode_returns[0]).all()
+    env.close()
+
+
+@pytest.mark.parametrize("copies", [True, False])
+@pytest.mark.parametrize("mode", MODES)
+def test_clipping_rewards_in_place_does_not_touch_the_engine(mode: AutoresetMode, copies: bool) -> None:
+    with _wrapped(mode, copies=copies) as env:
+        rewards = [result[1] for result in _results(wrappers.ClipReward(env, 0.0, 0.25))]
+    assert max(float(reward.max()) for reward in rewards) == 0.25
+    with _wrapped(mode) as env:
+        plain = [result[1] for result in _results(env)]
+    for clipped, raw in zip(rewards, plain, strict=True):
+        assert clipped.tolist() == np.clip(raw, 0.0, 0.25).tolist()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        wrappers.ClipAction,
+        lambda env: wrappers.RescaleAction(env, np.full(2, -2.0, np.float32), np.full(2, 2.0, np.float32)),
+    ],
+    ids=["ClipAction", "RescaleAction"],
+)
+def test_actions_can_be_transformed(mode: AutoresetMode, wrap: Callable[[Any], Any]) -> None:
+    with _wrapped(mode) as env:
+        wrapped = wrap(env)
+        wrapped.reset(seed=0)
+        wrapped.step(np.full((3, 2), 2.0, np.float32))
+        assert env.out_of_bounds == 0
+    with _wrapped(mode) as plain:
+        plain.reset(seed=0)
+        plain.step(np.full((3, 2), 2.0, np.float32))
+        assert plain.out_of_bounds == 6
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_infos_become_one_dict_per_env(mode: AutoresetMode) -> None:
+    with _wrapped(mode) as env:
+        infos = [result[4] for result in _results(wrappers.DictInfoToList(env), 6)]
+    with _wrapped(mode) as env:
+        plain = _results(env, 6)
+    for listed, result in zip(infos, plain, strict=True):
+        columns = result[4]
+        assert len(listed) == 3
+        for index, info in enumerate(listed):
+            assert ("reward_terms/alive" in info) == columns["_reward_terms"][index]
+            if "reward_terms/alive" in info:
+                assert info["reward_terms/alive"] == columns["reward_terms"]["alive"][index]
+                assert not info["termination_terms/out_of_range"]
+            assert ("final_obs" in info) == (mode is SAME and (result[2] | result[3])[index])
+
+
+OBSERVATION_WRAPPERS: dict[str, Callable[[Any], Any]] = {
+    "Flatten": wrappers.FlattenObservation,
+    "Dtype": lambda env: wrappers.DtypeObservation(env, np.float64),
+    "Rescale": lambda env: wrappers.RescaleObservation(env, np.full(8, -1.0), np.full(8, 1.0)),
+    "Transform": lambda env: wrappers.TransformObservation(env, lambda observations: observations * 2),
+}
+
+
+@pytest.mark.parametrize("mode", [NEXT, OFF])
+@pytest.mark.parametrize("name", ["Flatten", "Dtype", "Transform"])
+def test_observations_can_be_transformed(mode: AutoresetMode, name: str) -> None:
+    with _wrapped(mode) as env:
+        found = [result[0] for result in _results(OBSERVATION_WRAPPERS[name](env))]
+    with _wrapped(mode) as env:
+        plain = [result[0] for result in _results(env)]
+    factor = 2 if name == "Transform" else 1
+    for changed, raw in zip(found, plain, strict=True):
+        assert changed.tolist() == (raw * factor).tolist()
+
+
+def test_a_wrapper_that_writes_into_a_view_is_stopped_and_the_engine_keeps_its_memory() -> None:
+    with _wrapped(copies=False) as env:
+        wrapped = wrappers.VectorizeTransformObservation(
+            env, gymnasium.wrappers.TransformObservation, func=lambda one: one * 0, observation_space=None
+        )
+        env.reset(seed=0)
+        shown = env.transport.step(np.zeros((3, 2), np.float32)).observations
+        kept = shown.copy()
+        with pytest.raises(ValueError, match="read-only"):
+            wrapped.observations(shown)
+        assert shown.tobytes() == kept.tobytes()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_everything_becomes_torch(mode: AutoresetMode) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("array_api_compat")
+    with _wrapped(mode) as env:
+        wrapped: Any = wrappers.NumpyToTorch(env)
+        wrapped.reset(seed=0)
+        results = [wrapped.step(torch.zeros(3, 2)) for _ in range(5)]
+        observations, rewards, terminated, _, info = results[-1]
+        assert (observations.dtype, rewards.dtype, terminated.dtype) == (torch.float32, torch.float32, torch.bool)
+        assert isinstance(info["reward_terms"]["alive"], torch.Tensor)
+        assert ("final_obs" in info) == (mode is SAME)
