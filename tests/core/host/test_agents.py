@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
@@ -10,14 +9,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from lucky_transport.api import make_engine
 from lucky_transport.call import Call
-from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Handler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import Busy, EngineFailed, PeerTimeout
+from lucky_transport.errors import Busy, EngineFailed
 from lucky_transport.host.host import Host
 from lucky_transport.host.terms import NegotiatedTerms
+from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import (
+    GetAgentSchemaRequest,
     GetCameraFrameRequest,
     ImageFrame,
     NamedImageFrame,
@@ -33,7 +34,6 @@ from lucky_transport.messages import (
     TaskContract,
 )
 from lucky_transport.messages.methods import method
-from tests.support.waiting import PATIENCE_S
 
 STEP = method("AgentService/Step")
 RESET_AGENT = method("AgentService/ResetAgent")
@@ -159,23 +159,11 @@ def test_each_agent_is_reset_under_its_own_contract(host: Host) -> None:
     assert _noted(host) == [0.25, zero, 0.5, one, 0.25, zero, 0, two]
 
 
-def test_agents_without_a_contract_leave_the_engines_options_alone(host: Host) -> None:
-    _reset(host, "agent_0")
-    assert _noted(host) == [[RESET, HOLD, HOLD]]
-
-
 def test_setting_the_engines_options_ends_the_agents_contracts(host: Host) -> None:
     _reset(host, "agent_0", 0.25)
     host.call(OPTIONS, SetResetOptionsRequest(SimulationContract(joint_position_noise=0.5)))
     _reset(host, "agent_0")
     assert _noted(host)[2:] == [0.5, [RESET, HOLD, HOLD]]
-
-
-def test_a_contract_ends_with_its_client(host: Host) -> None:
-    _reset(host, "agent_0", 0.25)
-    host.leave("me")
-    _reset(host, "agent_0", caller="somebody else")
-    assert _noted(host)[2:] == [0, [RESET, HOLD, HOLD]]
 
 
 def test_a_refused_contract_resets_nothing_and_is_not_remembered(host: Host) -> None:
@@ -233,24 +221,6 @@ def test_who_drives_over_the_hot_path_keeps_the_engine(host: Host) -> None:
     assert _step(host).success
 
 
-def test_a_step_waits_for_the_engine_only_until_its_deadline(host: Host) -> None:
-    held, done = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with host.between_steps():
-            held.set()
-            done.wait(PATIENCE_S)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    held.wait(PATIENCE_S)
-    with pytest.raises(PeerTimeout, match=r"0\.02"):
-        host.call(STEP, StepRequest(), Call("me", Deadline(0.02)))
-    done.set()
-    holder.join()
-    assert _noted(host) == []
-
-
 # --- terms ---
 
 
@@ -279,12 +249,16 @@ def test_a_negotiation_without_a_contract_asks_for_no_terms(host: Host) -> None:
     assert (answer.reward_signals, answer.termination_flags) == ({}, {})
 
 
-def test_an_engine_may_answer_these_methods_itself() -> None:
-    class Own(ToyEngine):
-        @property
-        def services(self) -> Mapping[str, Handler]:
-            return {STEP.name: lambda request: "its own"}
+def test_a_step_of_one_agent_is_refused_and_steps_nothing() -> None:
+    with InprocTransport(Host(make_engine("toy:composite", 2))) as client:
+        answer = client.call(method("AgentService/Step"), StepRequest("agent_1", [0.0] * client.spec.action.size))
+        assert not answer.success
+        assert answer.message.startswith("engine 'toy' has observations or actions with parts, and a Step carries one")
+        assert answer.message.endswith("step it as a batch, which carries every part as it is")
+        assert not client.call(method("AgentService/Step"), StepRequest("agent_1")).success
 
-    host = Host(Own(1))
-    assert host.call(STEP, StepRequest()) == "its own"
-    assert STEP.name not in host.agents.answered
+
+def test_the_other_methods_of_an_agent_answer() -> None:
+    with InprocTransport(Host(make_engine("toy:composite", 2))) as client:
+        schema = client.call(method("AgentService/GetAgentSchema"), GetAgentSchemaRequest("agent_1")).schema
+        assert schema.agent_name == "agent_1"

@@ -1,29 +1,23 @@
-"""One client drives; it gives the lease up when it goes, or when it is idle and cannot say that it goes."""
+"""Who drives: one client, until it goes or is idle and cannot say that it goes; or all who did not attach, together."""
 
 from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, Cancelled, EngineFailed, LocalProtocolError, PeerTimeout
 from lucky_transport.host.driver_lease import STEP, Driver, DriverLease, only
 from lucky_transport.host.host import Host
-from tests.core.host.lease_steps import step_as
 from tests.support.waiting import PATIENCE_S
-
-
-def test_a_second_client_is_refused_and_told_who_drives(host: Host) -> None:
-    lease = DriverLease(host)
-    step_as(lease, "a")
-    with pytest.raises(Busy, match="is driven by a; close that client first"):
-        step_as(lease, "b")
-    step_as(lease, "a")
 
 
 def test_an_exchange_is_refused_outside_run_whoever_has_the_lease(host: Host) -> None:
@@ -147,18 +141,6 @@ def test_a_client_that_lost_the_lease_may_take_it_again_when_it_is_free(host: Ho
     step_as(lease, "a", 0.0)
 
 
-def test_who_takes_the_lease_sees_the_last_frame(host: Host) -> None:
-    lease = DriverLease(host)
-    other = host.drive("before", buffers := Buffers.allocate(host.spec))
-    other.step(np.full(3, RESET, np.uint8))
-    other.release()
-
-    def turn() -> None:
-        assert lease.buffers.observations.tobytes() == buffers.observations.tobytes()
-
-    lease.run(Driver("a", idle_s=0.0), 1.0, turn)
-
-
 def test_a_step_that_does_not_end_makes_others_wait_only_so_long(host: Host) -> None:
     lease = DriverLease(host)
     failures: list[Any] = []
@@ -270,3 +252,142 @@ def test_a_handler_that_raises_in_a_turn_leaves_the_engine_to_others(host: Host)
     other.join(PATIENCE_S)
     assert not other.is_alive()
     assert kept.value is not None
+
+
+def step_as(lease: DriverLease, client: str, idle_s: float = 10.0, **more: Any) -> None:
+    lease.run(Driver(client, idle_s=idle_s, **more), 1.0, lambda: lease.exchange(None))
+
+
+@pytest.fixture
+def shared(host: Host) -> DriverLease:
+    return DriverLease(host, shared=True)
+
+
+def test_who_wants_the_engine_alone_waits_until_all_who_share_it_are_gone(host: Host, shared: DriverLease) -> None:
+    gone: set[str] = set()
+    for client in ("a", "b"):
+        step_as(shared, client, 3600.0, is_gone=lambda client=client: client in gone)
+    shared.attach("c", "the third")
+    for client, left in (("a", "b"), ("b", "")):
+        with pytest.raises(Busy, match="is driven by"):
+            step_as(shared, "c")
+        shared.leave(client) if client == "a" else gone.add(client)
+        if left:
+            assert host.driver == left
+    step_as(shared, "c")
+    assert host.driver == "the third"
+
+
+def test_who_wants_the_engine_alone_gets_it_when_none_who_share_it_calls(host: Host, shared: DriverLease) -> None:
+    for client in ("a", "b"):
+        step_as(shared, client, 0.0)
+    host.drive("the trainer", Buffers.allocate(host.spec))
+    for client in ("a", "b"):
+        with pytest.raises(Busy, match="is driven by the trainer"):
+            step_as(shared, client, 0.0)
+
+
+def test_the_number_of_a_step_is_its_clients_own(shared: DriverLease) -> None:
+    done: list[str] = []
+
+    def once(client: str) -> None:
+        shared.once((client, 0), 1, lambda: done.append(client))
+
+    for client in ("a", "b", "a"):
+        shared.run(Driver(client), 1.0, partial(once, client))
+    assert done == ["a", "b"]
+
+
+def test_a_call_that_ended_while_it_waited_does_nothing(shared: DriverLease) -> None:
+    over = threading.Event()
+    outcome: list[str] = []
+
+    def wait() -> None:
+        try:
+            step_as(shared, "b", is_over=over.is_set)
+        except Cancelled as error:
+            outcome.append(str(error))
+
+    waiter = threading.Thread(target=wait)
+
+    def turn() -> None:
+        waiter.start()
+        over.set()
+
+    shared.run(Driver("a"), 1.0, turn)
+    waiter.join(PATIENCE_S)
+    assert outcome == ["the call ended before its turn came"]
+    assert (shared.leases, shared.frames) == (1, 0)
+
+
+class Sharing(RuleBasedStateMachine):
+    """Clients come, step, attach, leave and vanish in any order; a model says who may step."""
+
+    clients = st.sampled_from("abcd")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.host = Host(ToyEngine(1))
+        self.lease = DriverLease(self.host, shared=True)
+        self.gone: set[str] = set()
+        self.attached: set[str] = set()
+        self.left: set[str] = set()  # detached: their calls are late ones
+        self.drivers: set[str] = set()
+        self.steps = 0
+
+    def teardown(self) -> None:
+        self.host.close()
+
+    @rule(client=clients)
+    def step(self, client: str) -> None:
+        others = self.drivers - {client} - self.gone
+        kept = client not in self.drivers and len(others) == 1 and bool(others & self.attached)
+        alone = client in self.attached or kept
+        self.gone.discard(client)
+        try:
+            step_as(self.lease, client, 3600.0, is_gone=lambda: client in self.gone)
+        except Busy:
+            assert alone
+            assert others
+            self.drivers -= self.gone  # whoever is gone is forgotten then
+        except Cancelled:
+            assert client in self.left
+            self.drivers = others
+        else:
+            assert client not in self.left
+            assert not (alone and others)
+            self.drivers = others | {client}
+            self.steps += 1
+
+    @rule(client=clients)
+    def attach(self, client: str) -> None:
+        self.attached.add(client)
+        self.left.discard(client)
+        self.gone.discard(client)
+        self.lease.attach(client, f"attached {client}")
+
+    @precondition(lambda self: self.attached)
+    @rule(data=st.data())
+    def detach(self, data: st.DataObject) -> None:
+        client = data.draw(st.sampled_from(sorted(self.attached)))
+        self.lease.detach(client)
+        self.attached.discard(client)
+        self.drivers.discard(client)
+        self.left.add(client)
+
+    @rule(client=clients)
+    def leave(self, client: str) -> None:
+        self.lease.leave(client)
+        self.drivers.discard(client)
+
+    @rule(client=clients)
+    def vanish(self, client: str) -> None:
+        if client not in self.attached:
+            self.gone.add(client)
+
+    @invariant()
+    def the_host_knows_a_driver_while_there_is_one(self) -> None:
+        assert bool(self.host.driver) or not (self.drivers - self.gone)
+
+
+TestSharing = Sharing.TestCase

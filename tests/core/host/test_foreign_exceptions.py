@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.call import Call
-from lucky_transport.engine import Buffers, CallHandler, Handler, StreamHandler
+from lucky_transport.engine import Buffers
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, EngineFailed, is_interruption
 from lucky_transport.messages import (
@@ -26,9 +27,11 @@ from lucky_transport.messages import (
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Transport
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import until
 
 INFO = method("SceneService/GetSceneInfo")
+VIEW = method("ViewportService/StreamViewport")
 
 
 class Stopped(BaseException):
@@ -44,19 +47,46 @@ RAISED = {
 }
 
 
+#: Every error in this process, one of them over each wire.
+raised = pytest.mark.parametrize(
+    ("transport", "error"),
+    [
+        *(pytest.param("inproc", error, id=text) for text, error in RAISED.items()),
+        *(pytest.param(wire, RAISED["Stopped: enough"], id=wire) for wire in ("shm", "grpc")),
+    ],
+    indirect=["transport"],
+)
+
+
+@contextmanager
+def served(engine: ToyEngine, transport: str) -> Iterator[Callable[[], Transport]]:
+    """Serve the engine; yield what opens a client of it."""
+    where = {"inproc": f"inproc://{unique_name()}", "shm": f"shm://{unique_name()}", "grpc": "grpc://127.0.0.1:0"}
+    with api.serve(engine, where[transport]) as serving:
+        yield partial(api.open_transport, serving.endpoints[0])
+        until(lambda: not serving.host.driver)
+
+
 # --- an engine in this process: everything it is asked ---
 
 
-class Raising(ToyEngine):
-    """Raises `error` in whatever it is asked."""
+class Raising:
+    """An engine that raises `error` in whatever it is asked, but for a quiet step. closed: its streams that ended."""
 
     def __init__(self) -> None:
-        super().__init__(2)
-        self.error: BaseException = RuntimeError()
+        self.error: BaseException | None = None
         self.closed: list[str] = []
+        self.engine = ScriptedEngine(
+            2,
+            on_step=self._raise,
+            services={"/hazel.rpc.LidarService/GetLidarBeamCount": self._raise},
+            call_handlers={"/hazel.rpc.LidarService/GetLidarBeamAngles": self._raise},
+            streams={VIEW.name: self._stream},
+        )
 
     def _raise(self, *_: Any) -> Any:
-        raise self.error
+        if self.error is not None:
+            raise self.error
 
     def _stream(self, request: StartViewportStreamRequest, call: Call) -> Iterator[ImageFrame]:
         try:
@@ -65,91 +95,48 @@ class Raising(ToyEngine):
         finally:
             self.closed.append("stream")
 
-    @property
-    def services(self) -> Mapping[str, Handler]:
-        return {**super().services, "/hazel.rpc.LidarService/GetLidarBeamCount": self._raise}
-
-    @property
-    def call_handlers(self) -> Mapping[str, CallHandler]:
-        return {"/hazel.rpc.LidarService/GetLidarBeamAngles": self._raise}
-
-    @property
-    def streams(self) -> Mapping[str, StreamHandler]:
-        return {**super().streams, "/hazel.rpc.ViewportService/StreamViewport": self._stream}
-
-    def step(self, control: Any) -> None:
-        if self.error.args != ("quiet",):
-            self._raise()
-        super().step(control)
-
-
-@pytest.fixture
-def engine() -> Raising:
-    return Raising()
-
-
-@pytest.fixture
-def client(engine: Raising, transport: str) -> Generator[Transport]:
-    where = {"inproc": f"inproc://{unique_name()}", "shm": f"shm://{unique_name()}", "grpc": "grpc://127.0.0.1:0"}
-    with api.serve(engine, where[transport]) as serving, api.open_transport(serving.endpoints[0]) as client:
-        yield client
-
 
 def asked(client: Transport) -> dict[str, Callable[[], object]]:
     """Return what a client asks an engine for, by name."""
     sensor = LidarSensorRequest()
-
-    def stream() -> None:
-        list(client.stream(method("/hazel.rpc.ViewportService/StreamViewport"), StartViewportStreamRequest()))
-
     return {
         "step": lambda: client.step(client.actions),
         "reset": lambda: client.step(client.actions, np.ones(2, np.uint8)),
         "service": lambda: client.call(method("/hazel.rpc.LidarService/GetLidarBeamCount"), sensor),
         "call handler": lambda: client.call(method("/hazel.rpc.LidarService/GetLidarBeamAngles"), sensor),
-        "stream": stream,
+        "stream": lambda: list(client.stream(VIEW, StartViewportStreamRequest())),
     }
 
 
-def test_what_an_engine_raises_ends_what_was_asked_and_nothing_else(engine: Raising, client: Transport) -> None:
-    for text, error in RAISED.items():
-        engine.error = error
-        for what, ask in asked(client).items():
-            with pytest.raises(EngineFailed) as failed:
-                ask()
-            assert text.strip() in str(failed.value), what
-    engine.error = RuntimeError("quiet")
-    assert client.step(client.actions).rewards.shape == (2,)
-
-
-def test_a_stream_that_its_reader_leaves_has_not_failed(engine: Raising, client: Transport) -> None:
-    stream = client.stream(method("/hazel.rpc.ViewportService/StreamViewport"), StartViewportStreamRequest())
-    next(stream)
-    stream.cancel()
-    until(lambda: engine.closed == ["stream"])
+def test_what_an_engine_raises_ends_what_was_asked_and_nothing_else(transport: str) -> None:
+    raising = Raising()
+    with served(raising.engine, transport) as connect, connect() as client:
+        for text, error in RAISED.items():
+            raising.error = error
+            for what, ask in asked(client).items():
+                with pytest.raises(EngineFailed) as failed:
+                    ask()
+                assert text.strip() in str(failed.value), what
+        raising.error = None
+        assert _steps(client)
+        raising.closed.clear()
+        stream = client.stream(VIEW, StartViewportStreamRequest())
+        next(stream)
+        stream.cancel()  # a stream that its reader leaves has not failed
+        until(lambda: raising.closed == ["stream"])
 
 
 @pytest.mark.parametrize("error", [SystemExit(4), Stopped("enough"), RuntimeError("broken")])
 def test_what_an_engine_raises_when_it_is_closed_is_its_failure(error: BaseException) -> None:
-    class Closing(ToyEngine):
-        def close(self) -> None:
-            raise error
-
     with pytest.raises(EngineFailed, match=rf"failed in close: {type(error).__name__}: "):
-        api.serve(Closing(1), "inproc:").stop()
+        api.serve(ScriptedEngine(on_close=raises(error)), "inproc:").stop()
 
 
-@pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
+@raised
 def test_an_engine_that_raises_for_a_client_that_leaves_goes_on_for_the_others(
     transport: str, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Leaving(ToyEngine):
-        def leave(self, caller: str) -> None:
-            raise error
-
-    where = {"inproc": f"inproc://{unique_name()}", "shm": f"shm://{unique_name()}", "grpc": "grpc://127.0.0.1:0"}
-    with api.serve(Leaving(2), where[transport]) as serving:
-        connect = partial(api.open_transport, serving.endpoints[0])
+    with served(ScriptedEngine(2, on_leave=raises(error)), transport) as connect:
         with connect() as driver, connect() as stays:
             driver.step(driver.actions)
             with connect() as leaves:
@@ -160,6 +147,13 @@ def test_an_engine_that_raises_for_a_client_that_leaves_goes_on_for_the_others(
             driver.step(driver.actions)
         with connect() as later:
             until(lambda: _steps(later))
+
+
+def raises(error: BaseException) -> Callable[..., Any]:
+    def fail(*_: Any) -> None:
+        raise error
+
+    return fail
 
 
 def _steps(client: Transport) -> bool:
@@ -184,23 +178,21 @@ class Unbound(ToyEngine):
         self.closed += 1
 
 
-@pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
+@raised
 def test_an_engine_that_raises_when_it_is_bound_refuses_its_driver_and_takes_the_next(
     transport: str, error: BaseException
 ) -> None:
     engine = Unbound(2)
-    where = {"inproc": f"inproc://{unique_name()}", "shm": f"shm://{unique_name()}", "grpc": "grpc://127.0.0.1:0"}
-    with api.serve(engine, where[transport]) as serving:
-        with api.open_transport(serving.endpoints[0]) as client:
+    with served(engine, transport) as connect:
+        with connect() as client:
             engine.error = error
             with pytest.raises(EngineFailed, match=f"failed in bind: {type(error).__name__}: "):
                 client.step(client.actions)
             engine.error = None
             assert client.step(client.actions).rewards.shape == (2,)
             engine.error = error  # for the bind to memory of its own, when the client leaves
-        until(lambda: not serving.host.driver)
-        engine.error = None
-        with api.open_transport(serving.endpoints[0]) as later:
+        with connect() as later:
+            engine.error = None
             until(lambda: _steps(later))
     assert engine.closed == 1
 
@@ -226,7 +218,7 @@ def test_an_engine_that_cannot_say_what_it_offers_is_not_served_and_closed(offer
     assert engine.closed == 1
 
 
-@pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
+@raised
 def test_an_engine_that_raises_when_it_is_asked_for_cameras_refuses_that_step_alone(
     transport: str, error: BaseException
 ) -> None:
@@ -234,40 +226,31 @@ def test_an_engine_that_raises_when_it_is_asked_for_cameras_refuses_that_step_al
         def check_camera_requests(self, env: int, requests: Any) -> None:
             raise error
 
-    where = {"inproc": f"inproc://{unique_name()}", "shm": f"shm://{unique_name()}", "grpc": "grpc://127.0.0.1:0"}
     step = method("AgentService/Step")
-    with api.serve(Blind(1), where[transport]) as serving, api.open_transport(serving.endpoints[0]) as client:
+    with served(Blind(1), transport) as connect, connect() as client:
         with pytest.raises(EngineFailed, match=f"check_camera_requests: {type(error).__name__}: "):
             client.call(step, StepRequest(camera_requests=[GetCameraFrameRequest()]))
         assert client.call(step, StepRequest()).success
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # gRPC leaves it to the collector
-@pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
+@raised
 def test_a_stream_that_raises_when_it_is_given_up_leaves_the_engine_free(transport: str, error: BaseException) -> None:
-    class Clinging(ToyEngine):
-        def _view(self, request: StartViewportStreamRequest, call: Call) -> Iterator[ImageFrame]:
-            try:
-                for number in call.ticks(1000):
-                    yield ImageFrame(frame_number=number)
-            finally:
-                raise error
+    def view(request: StartViewportStreamRequest, call: Call) -> Iterator[ImageFrame]:
+        try:
+            for number in call.ticks(1000):
+                yield ImageFrame(frame_number=number)
+        finally:
+            raise error
 
-        @property
-        def streams(self) -> Mapping[str, StreamHandler]:
-            return {**super().streams, "/hazel.rpc.ViewportService/StreamViewport": self._view}
-
-    where = {"inproc": f"inproc://{unique_name()}", "shm": f"shm://{unique_name()}", "grpc": "grpc://127.0.0.1:0"}
-    view = method("/hazel.rpc.ViewportService/StreamViewport")
-    with api.serve(Clinging(2), where[transport]) as serving:
+    with served(ScriptedEngine(2, streams={VIEW.name: view}), transport) as connect:
         for give_up in (False, True):
-            with api.open_transport(serving.endpoints[0]) as client:
+            with connect() as client:
                 until(lambda client=client: _steps(client))
-                stream = client.stream(view, StartViewportStreamRequest())
+                stream = client.stream(VIEW, StartViewportStreamRequest())
                 next(stream)
                 if give_up:
                     stream.cancel()
-        until(lambda: not serving.host.driver)
 
 
 @pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
@@ -287,13 +270,11 @@ def test_what_a_callback_at_the_end_of_a_call_raises_keeps_no_other_from_being_c
 # --- the program's own signals ---
 
 
-class Interrupted(Raising):
-    """Gets a signal in the middle of its step, on the thread that steps."""
-
-    def step(self, control: Any) -> None:
-        signal.raise_signal(signal.SIGINT)
-        for _ in range(10_000):  # a signal handler runs between two instructions
-            pass
+def interrupt(control: Any) -> None:
+    """Send a signal in the middle of a step, to the thread that steps."""
+    signal.raise_signal(signal.SIGINT)
+    for _ in range(10_000):  # a signal handler runs between two instructions
+        pass
 
 
 class Alarm(Exception):
@@ -306,12 +287,9 @@ def by_function(number: int, frame: object) -> None:
 
 class ByObject:
     def method(self, *_: object) -> None:
-        self.raise_alarm()
+        raise Alarm
 
     __call__ = method
-
-    def raise_alarm(self) -> None:
-        raise Alarm
 
 
 @pytest.mark.parametrize(
@@ -328,7 +306,7 @@ def test_what_a_signal_handler_raises_in_a_step_leaves_it_as_it_is(handler: Any,
     assert threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, handler)
     try:
-        with api.serve(Interrupted(), "inproc:") as serving, api.open_transport(serving.endpoints[0]) as client:
+        with served(ScriptedEngine(2, on_step=interrupt), "inproc") as connect, connect() as client:
             for _ in range(2):  # the first one leaves it usable
                 with pytest.raises(kind):
                     client.step(client.actions)

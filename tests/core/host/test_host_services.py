@@ -1,18 +1,187 @@
-"""Which services are answered, and how fast streams go, by names as a person writes them."""
+"""Which services an engine answers: its own, the host's, those of plugins in other messages; which are off."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from lucky_transport.call import Call
+from lucky_transport.engine import Handler
+from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ClosedError, ConfigError, TransportError, Unimplemented, UnknownName
+from lucky_transport.hookspecs import ForeignServicesInfo
+from lucky_transport.host import foreign
+from lucky_transport.host.foreign import InstalledServices
+from lucky_transport.host.host import Host
 from lucky_transport.host.service_switch import ServiceSwitch, parse_rates
+from lucky_transport.messages import (
+    GetAgentSchemaRequest,
+    NegotiateTaskRequest,
+    ObservationContract,
+    ObservationTermRequest,
+    RewardContract,
+    RewardTermRequest,
+    TaskContract,
+)
 from lucky_transport.messages.methods import METHODS, method
+from lucky_transport.process import EngineProcess, unique_name
+
+AGENT_SCHEMA = method("AgentService/GetAgentSchema")
+
+
+MANIFEST = method("AgentService/GetCapabilityManifest")
+
+
+VALIDATE = method("AgentService/ValidateTaskContract")
+
+
+NEGOTIATE = method("AgentService/NegotiateTask")
+
+
+@pytest.mark.parametrize(("name", "found"), [("", "agent_0"), ("agent_2", "agent_2")])
+def test_the_schema_tells_sizes_and_names_of_an_agent(host: Host, name: str, found: str) -> None:
+    schema = host.call(AGENT_SCHEMA, GetAgentSchemaRequest(name)).schema
+    assert (schema.agent_name, schema.observation_size, schema.action_size) == (found, 8, 2)
+    assert schema.action_names == ["a_0", "a_1"]
+
+
+@pytest.mark.parametrize("name", ["agent_3", "agent_x", "robot", "agent_-1", "agent_٣"])
+def test_the_schema_of_an_unknown_agent_has_no_sizes(host: Host, name: str) -> None:
+    schema = host.call(AGENT_SCHEMA, GetAgentSchemaRequest(name)).schema
+    assert (schema.observation_size, schema.action_size) == (0, 0)
+
+
+def test_the_manifest_lists_what_a_contract_may_ask_for(host: Host) -> None:
+    manifest = host.call(MANIFEST, MANIFEST.request()).manifest
+    assert [term.name for term in manifest.rewards] == ["alive", "centred"]
+    assert [term.name for term in manifest.terminations] == ["out_of_range", "time_out"]
+    assert manifest.robot_info.name == "toy"
+
+
+def _contract(reward: str, observation: str = "observation", optional: str = "observation") -> TaskContract:
+    return TaskContract(
+        task_id="walk",
+        observations=ObservationContract(
+            required=[ObservationTermRequest(name=observation)], optional=[ObservationTermRequest(name=optional)]
+        ),
+        rewards=RewardContract(engine_terms=[RewardTermRequest(name=reward)]),
+    )
+
+
+def test_a_contract_that_fits_is_negotiated(host: Host) -> None:
+    answer = host.call(NEGOTIATE, NegotiateTaskRequest(_contract("alive")))
+    assert answer.success
+    assert answer.session.reward_terms == ["alive"]
+    assert [(slot.offset, slot.size) for slot in answer.session.observation_layout] == [(0, 8)]
+
+
+def test_a_contract_that_does_not_fit_is_refused_with_every_finding_and_the_nearest_name(host: Host) -> None:
+    answer = host.call(NEGOTIATE, NegotiateTaskRequest(_contract("aliv", observation="camera")))
+    assert not answer.success
+    assert "unknown reward term 'aliv'; the engine offers: alive, centred; did you mean 'alive'?" in answer.message
+    assert "unknown observation term 'camera'" in answer.message
+
+
+def test_an_unknown_optional_term_is_a_warning(host: Host) -> None:
+    result = host.call(VALIDATE, VALIDATE.request(_contract("alive", optional="touch"))).result
+    assert (result.resolved_optionals, result.unresolved_optionals) == ([], ["touch"])
+    assert result.is_valid
+    assert [warning.term_name for warning in result.warnings] == ["touch"]
+
+
+def test_an_engine_may_replace_what_the_host_would_answer() -> None:
+    class Own(ToyEngine):
+        @property
+        def services(self) -> Mapping[str, Handler]:
+            return {AGENT_SCHEMA.name: lambda request: "its own"}
+
+    assert Host(Own(1)).call(AGENT_SCHEMA, GetAgentSchemaRequest()) == "its own"
+
+
+class InstalledParrots:
+    """Services of one method; `made` are all that exist."""
+
+    made: ClassVar[list[InstalledParrots]] = []
+
+    def __init__(self, host: Any) -> None:
+        self.left: list[str] = []
+        self.closed = False
+        self.made.append(self)
+
+    def handler(self, path: str) -> Any:
+        return (lambda call: call.answers.append("squawk")) if path == "/zoo.Parrot/Say" else None
+
+    def leave(self, caller: str) -> None:
+        self.left.append(caller)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> InstalledServices:
+    """What is installed: a plugin whose package is missing, one that breaks, and the parrots."""
+    infos = {
+        name: ForeignServicesInfo(name, installed, "", extra="grpc")
+        for name, installed in (
+            ("absent", "no_module_of_this_name:Services"),
+            ("broken", f"{__name__}:BROKEN"),
+            ("parrots", f"{__name__}:InstalledParrots"),
+        )
+    }
+    monkeypatch.setattr(foreign, "registry", lambda: SimpleNamespace(foreign_services=infos))
+    monkeypatch.setattr(InstalledParrots, "made", [])
+    host: Any = SimpleNamespace(spec=SimpleNamespace(engine="zoo"))
+    return InstalledServices(host)
+
+
+def ask(installed: InstalledServices, path: str) -> list[str]:
+    call: Any = SimpleNamespace(path=path, name=path, answers=[])
+    handler = installed.handler(path)
+    assert handler is not None
+    handler(call)
+    return call.answers
+
+
+def test_nothing_is_loaded_before_a_call_and_everything_once(installed: InstalledServices) -> None:
+    installed.leave("client 7")
+    assert InstalledParrots.made == []
+    assert [ask(installed, "/zoo.Parrot/Say") for _ in range(2)] == [["squawk"], ["squawk"]]
+    (parrots,) = InstalledParrots.made
+    installed.leave("client 8")
+    installed.close()
+    assert (parrots.left, parrots.closed) == (["client 8"], True)
+
+
+def test_a_method_that_no_plugin_has_is_refused_by_the_first_call_and_not_found_by_the_next(
+    installed: InstalledServices,
+) -> None:
+    with pytest.raises(Unimplemented, match=r"the engine does not know /zoo\.Parrot/Sing"):
+        ask(installed, "/zoo.Parrot/Sing")
+    assert installed.handler("/zoo.Parrot/Sing") is None
+
+
+def test_a_call_that_comes_while_the_engine_closes_loads_nothing(installed: InstalledServices) -> None:
+    installed.close()
+    with pytest.raises(ClosedError):
+        ask(installed, "/zoo.Parrot/Say")
+    assert InstalledParrots.made == []
+
+
+@pytest.mark.exhaustive
+def test_an_engine_over_shared_memory_starts_without_grpc() -> None:
+    pytest.importorskip("grpc")
+    process = EngineProcess("toy", [f"shm://{unique_name()}"])
+    try:
+        assert "cygrpc" not in Path(f"/proc/{process.pid}/maps").read_text()
+    finally:
+        process.stop()
+
 
 TELEMETRY = method("TelemetryService/StreamTelemetry")
 JOINTS = method("MujocoService/StreamJointState")
