@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Busy, EngineFailed, PeerDied, PeerTimeout, SessionEnded, UnknownSession
+from lucky_transport.errors import Busy, PeerDied, SessionEnded
 from lucky_transport.sessions.api import AdvanceRequest, AdvanceResult
 from lucky_transport.sessions.batch_advance import MAX_IN_FLIGHT, BatchAdvance
-from lucky_transport.sessions.sessions import Sessions
 
 
 def outcome(ticks: int) -> AdvanceResult:
@@ -114,63 +112,6 @@ def test_ctrl_c_leaves_no_call_open() -> None:
 
 
 # in the engine's own process
-
-
-def test_outcomes_come_in_the_order_of_the_requests(sessions: Sessions, worlds: Any) -> None:
-    ids = [sessions.create() for _ in range(5)]
-    requests = [AdvanceRequest(session, ticks, [worlds.action(ticks)]) for ticks, session in enumerate(reversed(ids))]
-    outcomes = sessions.advance_all(requests)
-    assert [(done.ticks, done.ticks_done, done.observation.total) for done in outcomes] == [(n, n, n) for n in range(5)]
-    assert sessions.advance_all([]) == []
-
-
-def test_requests_end_early_for_their_own_interrupts(sessions: Sessions, worlds: Any) -> None:
-    worlds.on_tick = lambda world: ["rain"] if world.ticks == 3 else []
-    first, second, third = (sessions.create() for _ in range(3))
-    requests = [
-        AdvanceRequest(first, 9, interrupts=["rain"]),
-        AdvanceRequest(second, 9, interrupts=["rain"], check_every=4),
-        AdvanceRequest(third, 9),
-    ]
-    outcomes = sessions.advance_all(requests)
-    assert [(done.ticks, done.interrupt) for done in outcomes] == [(3, "rain"), (4, "rain"), (9, "")]
-
-
-def test_a_session_in_two_requests_is_refused_before_anything_is_done(sessions: Sessions) -> None:
-    other, twice = sessions.create(), sessions.create()
-    with pytest.raises(ValueError, match=f"session '{twice}' is in two requests"):
-        sessions.advance_all([AdvanceRequest(other), AdvanceRequest(twice), AdvanceRequest(twice, 2)])
-    assert sessions.advance(other, 0).ticks == 0
-
-
-def test_a_request_that_fails_stops_no_other(sessions: Sessions, worlds: Any) -> None:
-    def on_tick(world: Any) -> None:
-        if world.seed == 13:
-            raise ValueError("unlucky")
-
-    worlds.on_tick = on_tick
-    good, broken, also_good = sessions.create(seed=1), sessions.create(seed=13), sessions.create(seed=2)
-    with pytest.raises(EngineFailed, match="unlucky"):
-        sessions.advance_all(
-            [AdvanceRequest(good), AdvanceRequest(broken), AdvanceRequest("0123456789ab"), AdvanceRequest(also_good)]
-        )
-    assert [sessions.advance(session, 0).ticks for session in (good, also_good)] == [1, 1]
-    with pytest.raises(UnknownSession):
-        sessions.advance_all([AdvanceRequest(good), AdvanceRequest("0123456789ab"), AdvanceRequest(broken)])
-
-
-def test_the_deadline_is_that_of_all_requests(sessions: Sessions, worlds: Any) -> None:
-    deadline = Deadline(10)
-
-    def on_tick(world: Any) -> None:
-        if world.seed == 1:
-            deadline.at_ns = 0  # it has passed
-
-    worlds.on_tick = on_tick
-    first, second = sessions.create(seed=1), sessions.create(seed=2)
-    with pytest.raises(PeerTimeout, match="an advance did 1 ticks"):
-        sessions.advance_all([AdvanceRequest(first, 5), AdvanceRequest(second, 5)], deadline)
-    assert sessions.advance(second, 0).ticks < 5
 
 
 def test_more_requests_than_slots_are_no_reason_for_busy(limited: Callable[..., Any], worlds: Any) -> None:

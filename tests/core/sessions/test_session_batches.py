@@ -1,4 +1,4 @@
-"""A batch of sessions is an env like any other."""
+"""A batch of sessions is an env, and worlds are an engine, like any other."""
 
 from __future__ import annotations
 
@@ -6,32 +6,35 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
-from lucky_transport.engine import HOLD, RESET
-from lucky_transport.engines.cartpole import CartPoleWorlds
+from lucky_transport.engine import HOLD, RESET, TICK, Engine
+from lucky_transport.engines.cartpole import CartPoleWorlds, make_engine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import (
     Busy,
     ClosedError,
+    ConfigError,
     LocalProtocolError,
     PeerTimeout,
     SessionEnded,
     SpecError,
     Unimplemented,
 )
+from lucky_transport.host.host import Host
+from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.sessions.api import AdvanceRequest, AdvanceResult, WorldSnapshot
+from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.sessions.session import SessionLimits
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.sessions.transport import SessionTransport
-from lucky_transport.testing.suite import every, zeros
+from lucky_transport.testing.contract import EngineContract
+from lucky_transport.testing.suite import every, open_reference, zeros
 from tests.core.test_fork import in_a_child
 from tests.support.waiting import until
 
@@ -41,43 +44,6 @@ def carts() -> Generator[Sessions]:
     sessions = Sessions(CartPoleWorlds(), "cartpole")
     yield sessions
     sessions.close()
-
-
-@pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode), ids=lambda mode: mode.name)
-def test_it_walks_the_way_of_the_engine_itself(carts: Sessions, mode: gymnasium.vector.AutoresetMode) -> None:
-    actions = np.random.default_rng(1).integers(0, 2, (80, 3))
-    found, expected = (
-        walk(env, actions, mode)
-        for env in (
-            VectorEnv(SessionTransport(carts, 3), autoreset_mode=mode),
-            api.make("cartpole", 3, transport="inproc", autoreset_mode=mode),
-        )
-    )
-    assert found == expected
-
-
-def walk(env: VectorEnv, actions: NDArray[Any], mode: gymnasium.vector.AutoresetMode) -> list[tuple[bytes, ...]]:
-    """Return the bytes of everything that the env answers."""
-    with env:
-        seen: list[tuple[bytes, ...]] = [(env.reset(seed=5)[0].tobytes(),)]
-        for row in actions:
-            observations, rewards, terminated, truncated, _ = env.step(row)
-            seen.append(tuple(array.tobytes() for array in (observations, rewards, terminated, truncated)))
-            ended = terminated | truncated
-            if ended.any() and mode is gymnasium.vector.AutoresetMode.DISABLED:
-                seen.append((env.reset(options={"reset_mask": ended})[0].tobytes(),))
-        return seen
-
-
-def test_its_sessions_end_with_it(carts: Sessions) -> None:
-    batch = SessionTransport(carts, 4)
-    batch.step(zeros(batch))
-    assert len(carts.ids()) == 4
-    batch.close()
-    batch.close()
-    assert carts.ids() == []
-    with pytest.raises(ClosedError):
-        batch.step(zeros(batch))
 
 
 def test_a_step_asks_the_door_once(carts: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,11 +84,6 @@ def test_it_takes_seeds_and_nothing_else(carts: Sessions) -> None:
         with pytest.raises(Unimplemented, match="engine 'sessions' does not implement"):
             batch.call(method("SceneService/GetSceneInfo"), None)
         assert not batch.capabilities.commands
-
-
-def test_worlds_that_are_no_rows_are_refused(sessions: Sessions) -> None:
-    with pytest.raises(SpecError, match="cannot be rows of a batch"):
-        SessionTransport(sessions, 1)
 
 
 def test_a_create_that_is_refused_leaves_no_session_and_may_be_tried_again() -> None:
@@ -221,3 +182,88 @@ def test_it_belongs_to_the_process_that_made_it(carts: Sessions) -> None:
 
         assert in_a_child(refused)
         assert batch.recv().seq == 2
+
+
+class TestCartPole(EngineContract):
+    def make_engine(self, num_envs: int) -> Engine:
+        return make_engine("", num_envs, wind=2.0)
+
+
+class ReplacedWorlds(CartPoleWorlds):
+    """Carts that cannot start over in place. made, closed: worlds, in this order. seeds: of those that were made."""
+
+    def __init__(self) -> None:
+        self.seeds: list[int | None] = []
+        self.made: list[Any] = []
+        self.closed: list[Any] = []
+
+    def create(self, map_name: str, seed: int | None, options: Any) -> Any:
+        world: Any = super().create(map_name, seed, options)
+        world.restart = lambda seed: False
+        world.close = lambda: self.closed.append(world)
+        self.made.append(world)
+        self.seeds.append(seed)
+        return world
+
+
+class TestReplacedWorlds(EngineContract):
+    def make_engine(self, num_envs: int) -> Engine:
+        return WorldsEngine(ReplacedWorlds(), "replaced", num_envs)
+
+
+def test_a_world_that_is_replaced_is_closed() -> None:
+    worlds = ReplacedWorlds()
+    with closing(Host(WorldsEngine(worlds, "replaced", 2))) as host, VectorEnv(InprocTransport(host)) as env:
+        env.reset(seed=1)
+        replaced, worlds.made = worlds.made, []
+        env.reset(seed=2)
+        assert worlds.closed == replaced
+    assert worlds.closed == replaced + worlds.made
+
+
+def test_the_first_episode_after_a_reset_with_seeds_has_these_seeds() -> None:
+    worlds = ReplacedWorlds()
+    with closing(Host(WorldsEngine(worlds, "replaced", 2))) as host, VectorEnv(InprocTransport(host)) as env:
+        for seed in (1, 5, 5):
+            env.reset(seed=seed)
+            env.reset()
+    assert worlds.seeds[::4] == [1, 5, 5]
+    assert worlds.seeds[1::4] == [2, 6, 6]
+    assert worlds.seeds[4:8] == worlds.seeds[8:]
+
+
+def test_a_time_limit_truncates_and_a_fall_terminates() -> None:
+    with api.make("cartpole", transport="inproc", num_envs=2, options={"max_ticks": 3}) as env:
+        env.reset(seed=0)
+        ends = [env.step(np.array([0, 1]))[2:4] for _ in range(3)]
+        assert [bool(truncated.any()) for _, truncated in ends] == [False, False, True]
+        assert not any(terminated.any() for terminated, _ in ends)
+
+
+def test_an_env_that_only_ticks_is_not_pushed() -> None:
+    with open_reference("cartpole", 1, initial_angle=0) as client:
+        client.step(zeros(client), every(client, RESET))
+        assert not client.step(zeros(client), every(client, TICK)).observations.any()
+        assert client.step(zeros(client)).observations.any()
+
+
+def test_worlds_that_are_no_rows_make_no_batch(worlds: Any, sessions: Sessions) -> None:
+    with pytest.raises(SpecError, match="cannot be rows of a batch"):
+        SessionTransport(sessions, 1)
+    with pytest.raises(SpecError, match="the worlds of engine 'scripted' cannot be rows of a batch; use its sessions"):
+        WorldsEngine(worlds, "scripted")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"gravity": 1}, ConfigError, "no option 'gravity'; options: initial_angle, wind, max_ticks"),
+        ({"wind": "strong"}, SpecError, "expected numbers for initial_angle, wind, max_ticks"),
+        ({"max_ticks": True}, SpecError, "expected numbers for initial_angle, wind, max_ticks"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_starts(
+    options: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=text):
+        make_engine("", 1, **options)
