@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pydoc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, assert_type
 
 import pytest
 
 from lucky_transport import api
+from lucky_transport import client as services
 from lucky_transport.call import Call
-from lucky_transport.client import Client
+from lucky_transport.client import Client, typed
 from lucky_transport.client.service import SERVICES, ItemStream, names_of
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import Cancelled, ClosedError, Unimplemented
-from lucky_transport.messages import ImageFrame, ListEntitiesResponse, StreamCameraRequest, TelemetryFrame
+from lucky_transport.errors import Cancelled, ClosedError
+from lucky_transport.messages import ImageFrame, ListEntitiesResponse, StreamCameraRequest
 from lucky_transport.messages.methods import METHODS, Method
 from lucky_transport.transport import Stream
 
@@ -73,25 +76,6 @@ def test_every_method_is_an_attribute_of_its_service_by_its_long_name(client: Cl
         attribute = next(key for key, methods in SERVICES.items() if row in methods.values())
         assert row.python_name in dir(getattr(client, attribute))
         assert callable(getattr(getattr(client, attribute), row.python_name))
-
-
-def test_services_are_named_as_in_the_protocol_without_the_word_service() -> None:
-    assert list(SERVICES) == [
-        *(
-            "agent",
-            "mujoco",
-            "mujoco_scene",
-            "scene",
-            "camera",
-            "telemetry",
-            "viewport",
-            "debug",
-            "lidar",
-            "batch",
-            "state",
-            "session",
-        )
-    ]
 
 
 @pytest.mark.parametrize(
@@ -189,20 +173,6 @@ def test_a_stream_is_the_transports_own_and_ends_with_the_loop(client: Client, e
     assert engine.calls[0].is_over
 
 
-def test_leaving_a_with_block_cancels_the_stream(client: Client, engine: CameraToy) -> None:
-    with client.camera.stream(7) as stream:
-        assert next(stream).format == "camera 7"
-        assert stream.dropped == 0
-    assert engine.calls[0].is_over
-
-
-def test_a_loop_over_telemetry_gets_frames(client: Client) -> None:
-    for frame in client.telemetry.stream(fps=1000):
-        assert_type(frame, TelemetryFrame)
-        assert len(frame.observation_qpos) == 8
-        break
-
-
 # refusals
 
 
@@ -214,11 +184,6 @@ def test_an_unknown_service_or_method_is_refused_with_the_nearest_name(client: C
     ):
         getattr(client.batch, "set_seed")  # noqa: B009
     assert not hasattr(client.batch, "_repr_html_")
-
-
-def test_what_the_engine_lacks_is_unimplemented(client: Client) -> None:
-    with pytest.raises(Unimplemented):
-        client.mujoco_scene.get_model_info()
 
 
 def test_a_closed_client_refuses_to_call(client: Client) -> None:
@@ -290,3 +255,34 @@ def test_every_method_has_a_docstring_and_a_signature(client: Client, attribute:
         method = getattr(service, name)
         assert inspect.getdoc(method)
         assert "timeout_s" in inspect.signature(method).parameters
+
+
+STUB = Path(services.__file__).with_name("typed.pyi")
+
+
+def _classes() -> dict[str, ast.ClassDef]:
+    return {
+        node.name: node for node in ast.parse(STUB.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
+    }
+
+
+@pytest.mark.parametrize("prefix", ["", "Async"])
+@pytest.mark.parametrize("attribute", list(SERVICES))
+def test_the_stub_has_all_names_of_a_service_and_no_others(attribute: str, prefix: str) -> None:
+    name = f"{prefix}{attribute.title().replace('_', '')}Service"
+    declared: set[str] = set()
+    for node in _classes()[name].body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            declared.add(node.name)
+        if isinstance(node, ast.Assign):
+            declared |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    assert declared == set(SERVICES[attribute])
+    assert getattr(typed, name).__name__ == name
+
+
+def test_unary_methods_are_awaited_in_the_asynchronous_stub_and_streams_are_not() -> None:
+    for attribute, methods in SERVICES.items():
+        body = _classes()[f"Async{attribute.title().replace('_', '')}Service"].body
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert isinstance(node, ast.AsyncFunctionDef) == (methods[node.name].stream is None)

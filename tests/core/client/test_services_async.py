@@ -15,7 +15,7 @@ import pytest
 
 import lucky_transport
 from lucky_transport import api
-from lucky_transport.aio import AsyncCalls, AsyncItemStream, AsyncStream
+from lucky_transport.aio import AsyncCalls, AsyncStream
 from lucky_transport.call import Call
 from lucky_transport.client import AsyncClient
 from lucky_transport.client.service import SERVICES
@@ -35,7 +35,6 @@ from lucky_transport.messages import (
     ImageFrame,
     LidarBeamAnglesResponse,
     LidarSensorRequest,
-    PolicySlotSummary,
     StreamCameraRequest,
 )
 from lucky_transport.transport import Transport
@@ -125,12 +124,6 @@ async def test_errors_are_those_of_the_ordinary_client(client: AsyncClient) -> N
             pass
 
 
-async def test_many_calls_wait_side_by_side(client: AsyncClient) -> None:
-    names = [f"agent_{number % 2}" for number in range(100)]
-    found = await asyncio.gather(*(client.agent.get_schema(name) for name in names))
-    assert [one.schema.agent_name for one in found if one.schema is not None] == names
-
-
 async def test_a_slow_call_keeps_no_other_task_waiting(engine: SlowToy, client: AsyncClient) -> None:
     slow = asyncio.create_task(client.lidar.get_beam_angles())
     for _ in range(20):
@@ -148,15 +141,6 @@ async def test_cancelling_a_task_ends_its_wait_at_once(engine: SlowToy, client: 
         await slow
     assert not engine.gate.is_set()
     assert (await client.agent.get_schema()).schema is not None
-
-
-async def test_a_stream_that_skips_nothing_gives_every_item_in_order(client: AsyncClient) -> None:
-    stream = client.agent.stream_policy_slot_state(1)
-    assert_type(stream, AsyncItemStream[PolicySlotSummary])
-    assert isinstance(stream, AsyncStream)
-    assert [item.slot_id async for item in stream] == list(range(ITEMS))
-    with pytest.raises(StopAsyncIteration):
-        await anext(stream)
 
 
 @pytest.mark.parametrize("transport", ["inproc"], indirect=True)
@@ -199,27 +183,8 @@ async def test_cancelling_a_task_ends_the_stream_it_waits_for(engine: SlowToy, c
     await until_in_loop(lambda: engine.calls[0].is_over)
 
 
-async def test_a_stream_is_cancelled_from_another_thread(engine: SlowToy, client: AsyncClient) -> None:
-    stream = client.camera.stream("stuck")
-    await anext(stream)
-    waiting = asyncio.create_task(_next(stream))
-    await asyncio.sleep(0.01)
-    threading.Thread(target=stream.cancel).start()
-    with pytest.raises(Cancelled):
-        await waiting
-    await until_in_loop(lambda: engine.calls[0].is_over)
-
-
 async def _next(stream: AsyncStream) -> Any:
     return await anext(stream)
-
-
-async def test_streams_and_calls_go_on_side_by_side(client: AsyncClient) -> None:
-    async def count(robot: int) -> int:
-        return len([item async for item in client.agent.stream_policy_slot_state(robot)])
-
-    counts = await asyncio.gather(*(count(robot) for robot in range(20)), client.agent.get_schema())
-    assert counts[:-1] == [ITEMS] * 20
 
 
 async def test_closing_ends_what_waits(engine: SlowToy) -> None:

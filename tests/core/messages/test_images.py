@@ -10,7 +10,7 @@ from hypothesis import given
 
 import lucky_transport
 from lucky_transport.errors import SpecError
-from lucky_transport.messages import AgentFrame, ImageFrame, ListEntitiesResponse, NamedImageFrame, StepResponse
+from lucky_transport.messages import AgentFrame, ImageFrame, NamedImageFrame, StepResponse
 from lucky_transport.messages.images import detach, frames_of, holds_images, image_array, owned
 from lucky_transport.messages.methods import METHODS
 from tests.support.message_strategies import messages
@@ -31,11 +31,6 @@ def test_the_answers_that_can_hold_images_are_these() -> None:
     assert found == {"Step", "StreamCamera", "StreamViewport"}
 
 
-def test_images_are_found_in_the_order_of_the_wire() -> None:
-    assert [frame.data for frame in frames_of(_step())] == [b"abc", b"xy"]
-    assert frames_of(ListEntitiesResponse()) == []
-
-
 def test_what_is_detached_leaves_the_message_alone_and_everything_else_in_place() -> None:
     message = _step()
     bare, images = detach(message)
@@ -54,13 +49,6 @@ def test_any_message_is_the_same_after_its_images_were_detached_and_put_back(mes
     for frame, data in zip(frames_of(bare), images, strict=True):
         frame.data = data
     assert repr(bare) == repr(message) == repr(before)  # NaN equals nothing
-
-
-def test_a_message_without_images_is_itself() -> None:
-    message = ListEntitiesResponse()
-    assert detach(message) == (message, [])
-    assert detach(message)[0] is message
-    assert owned(message) is message
 
 
 def test_an_owned_message_shares_no_memory_with_the_engine() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,16 +11,18 @@ from hypothesis import given
 import lucky_transport.messages
 from lucky_transport.errors import UnknownName
 from lucky_transport.messages import (
-    GetAgentSchemaResponse,
     GetEntityRequest,
-    JointGainOverride,
+    ListEntitiesResponse,
+    SetSeedsRequest,
     SetSimulationModeRequest,
-    SimulationContract,
     SimulationMode,
 )
 from lucky_transport.messages.fields import Field, fields_of, member
+from lucky_transport.messages.json_codec import JsonStyle
 from lucky_transport.messages.methods import BY_ID, BY_NAME, METHODS, Effect, Flow, Method, Runs, method
+from lucky_transport.messages.names import matches, most_exact
 from lucky_transport.messages.scalars import is_struct, one_of_fields
+from lucky_transport.messages.values import EncodeError
 from tests.support.message_strategies import message_classes, messages
 
 #: Ids are stable for ever: a changed line here breaks every deployed peer. First id and names of each service.
@@ -124,16 +127,6 @@ def method_named(short: str) -> Method:
     return row
 
 
-def test_a_methods_names_follow_from_its_full_name() -> None:
-    row = BY_NAME["/hazel.rpc.MujocoSceneService/GetFullState"]
-    assert (row.service, row.short_name) == ("hazel.rpc.MujocoSceneService", "GetFullState")
-    assert (row.python_service, row.python_name) == ("mujoco_scene", "get_full_state")
-
-
-def test_a_method_is_found_by_full_and_by_short_name() -> None:
-    assert method("/hazel.rpc.MujocoService/GetMujocoInfo") is method("MujocoService/GetMujocoInfo")
-
-
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
@@ -146,29 +139,6 @@ def test_a_method_is_found_by_full_and_by_short_name() -> None:
 def test_an_unknown_method_is_refused_with_those_it_might_be(name: str, hint: str) -> None:
     with pytest.raises(UnknownName, match=f"no method '{name}'; {hint}"):
         method(name)
-
-
-def test_the_simulation_contract_has_the_nineteen_legacy_fields_in_order() -> None:
-    names = [field.name for field in fields_of(SimulationContract)]
-    assert len(names) == 19
-    assert names[0] == "pose_position_noise"
-    assert names[-1] == "vel_command_standing_probability"
-
-
-def test_fields_are_read_from_annotations() -> None:
-    by_name = {field.name: field for field in fields_of(SimulationContract)}
-    assert by_name["friction_range"] == Field("friction_range", "f32", "list")
-    assert by_name["terrain_type"] == Field("terrain_type", "str", "one")
-    (schema,) = fields_of(GetAgentSchemaResponse)
-    assert (schema.kind, schema.shape) == ("message", "one")
-    assert schema.message is not None
-    assert schema.message.__name__ == "AgentSchema"
-
-
-def test_a_number_that_may_be_absent_is_told_apart_from_zero() -> None:
-    by_name = {field.name: field for field in fields_of(JointGainOverride)}
-    assert by_name["kp"] == Field("kp", "f32", "one", optional=True)
-    assert JointGainOverride().kp is None
 
 
 def test_an_enum_is_a_number_on_the_wire_and_a_member_where_it_is_known() -> None:
@@ -227,3 +197,72 @@ def test_a_type_no_codec_knows_is_refused_where_it_stands(cls: type, complaint: 
 @given(message=messages(GetEntityRequest))
 def test_generated_messages_give_one_of_the_fields_of_which_one_counts(message: GetEntityRequest) -> None:
     assert message.id is None or message.name == ""
+
+
+_ENTITY = "/hazel.rpc.SceneService/GetEntity"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        _ENTITY,
+        _ENTITY[1:],
+        "SceneService/GetEntity",
+        "SceneService/*",
+        "*Entity",
+        "/hazel.rpc.*",
+        "*",
+        "Scene*/Get[A-F]*",
+    ],
+)
+def test_a_method_fits_its_names_and_patterns_of_them(pattern: str) -> None:
+    assert matches(_ENTITY, pattern)
+
+
+@pytest.mark.parametrize("pattern", ["GetEntity", "MujocoSceneService/*", "sceneservice/getentity", ""])
+def test_a_method_fits_nothing_else(pattern: str) -> None:
+    assert not matches(_ENTITY, pattern)
+
+
+def test_the_most_exact_row_counts_wherever_it_stands() -> None:
+    rows = ["*", "SceneService/GetEntity", "SceneService/*", "*/Get*"]
+    assert most_exact(_ENTITY, rows) == most_exact(_ENTITY, reversed(rows)) == "SceneService/GetEntity"
+    assert most_exact("/hazel.rpc.SceneService/ListEntities", rows) == "SceneService/*"
+    assert most_exact("/hazel.rpc.CameraService/GetCameraConfig", rows) == "*/Get*"
+    assert most_exact("/hazel.rpc.CameraService/ListCameras", rows) == "*"
+    assert most_exact(_ENTITY, ["CameraService/*"]) is None
+
+
+BY_NAMES = JsonStyle()
+BY_NUMBERS = JsonStyle(str.upper, enum_names=False, skips_unknown=True)
+
+
+@pytest.mark.parametrize(
+    ("style", "plain"), [(BY_NAMES, {"mode": "FAST"}), (BY_NUMBERS, {"MODE": 2})], ids=["names", "numbers"]
+)
+def test_a_style_says_how_keys_and_members_of_enums_are_written(style: JsonStyle, plain: dict[str, Any]) -> None:
+    codec = style.codec_of(SetSimulationModeRequest)
+    message = SetSimulationModeRequest(mode=SimulationMode.FAST)
+    assert codec.plain(message) == plain
+    assert codec.message(plain) == message
+    assert type(codec.message(plain).mode) is SimulationMode
+
+
+def test_a_member_that_only_a_newer_peer_knows_is_its_number() -> None:
+    assert BY_NAMES.codec_of(SetSimulationModeRequest).plain(SetSimulationModeRequest(77)) == {"mode": 77}  # type: ignore[arg-type]
+    assert BY_NUMBERS.codec_of(SetSimulationModeRequest).message({"MODE": 77}).mode == 77
+    with pytest.raises(EncodeError, match="no SimulationMode has the number 77"):
+        BY_NAMES.codec_of(SetSimulationModeRequest).message({"mode": 77})
+
+
+def test_a_key_of_no_field_is_refused_or_passed_over() -> None:
+    with pytest.raises(EncodeError, match=r"SetSeedsRequest: no field 'seed'; did you mean 'seeds'"):
+        BY_NAMES.codec_of(SetSeedsRequest).message({"seed": [1]})
+    assert BY_NUMBERS.codec_of(SetSeedsRequest).message({"SEED": [1], "SEEDS": [2]}) == SetSeedsRequest([2])
+
+
+def test_what_does_not_fit_is_named_by_its_path() -> None:
+    with pytest.raises(EncodeError, match=r"ListEntitiesResponse\.entities\[1\]\.transform\.position"):
+        BY_NAMES.codec_of(ListEntitiesResponse).message({"entities": [{}, {"transform": {"position": "here"}}]})
+    with pytest.raises(EncodeError, match=r"ListEntitiesResponse\.entities: expected a sequence"):
+        BY_NAMES.codec_of(ListEntitiesResponse).message({"entities": {"0": {}}})

@@ -211,34 +211,6 @@ def test_a_discrete_space_has_the_specs_dtype_where_gymnasium_gives_it_one() -> 
     assert ArraySpec.of_space(space).n == 4
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_an_unbounded_array_of_any_dtype_has_a_space(dtype: str) -> None:
-    space = ArraySpec(dtype, (2,)).space()
-    assert space.dtype == np.dtype(dtype)
-    assert space.contains(np.ones(2, dtype))
-
-
-@pytest.mark.parametrize(
-    "space",
-    [
-        gymnasium.spaces.Dict({"a": Discrete(2)}),
-        gymnasium.spaces.Tuple((Discrete(2),)),
-        gymnasium.spaces.Text(4),
-    ],
-    ids=lambda space: type(space).__name__,
-)
-def test_other_spaces_are_refused_by_name_with_a_remedy(space: gymnasium.Space[Any]) -> None:
-    with pytest.raises(SpecError, match=rf"^{type(space).__name__} spaces cannot travel yet; wrap the env"):
-        ArraySpec.of_space(space)
-
-
-def test_sizes_follow_from_the_shapes() -> None:
-    spec = _spec(num_envs=3, observation=ArraySpec("float64", (4, 5)), action=ArraySpec("int64", (), 0, 1, 2))
-    assert (spec.observation.size, spec.observation.itemsize_bytes) == (20, 8)
-    assert (spec.observation_shape, spec.action_shape) == ((3, 4, 5), (3,))
-    assert _spec(reward_terms=("a", "b"), termination_terms=("c",)).num_terms == 3
-
-
 def test_the_total_reward_is_added_in_manifest_order() -> None:
     """Float addition is not associative: the order is part of the definition."""
     signals = np.array([[1e8], [1.0], [-1e8], [5.0]], np.float32)
@@ -246,9 +218,3 @@ def test_the_total_reward_is_added_in_manifest_order() -> None:
     assert math.fsum([1e8, 1.0, -1e8]) == 1.0
     reordered = np.array([[1e8], [-1e8], [1.0], [5.0]], np.float32)
     assert total_reward(reordered, 3).tolist() == [1.0]
-
-
-def test_the_total_reward_can_be_written_in_place() -> None:
-    out = np.empty(2, np.float32)
-    assert total_reward(np.ones((3, 2), np.float32), 2, out) is out
-    assert out.tolist() == [2.0, 2.0]
