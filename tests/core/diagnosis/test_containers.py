@@ -2,48 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-from pathlib import Path
 
 import pytest
 
-from lucky_transport.diagnosis import containers
-from lucky_transport.diagnosis.check import CheckStatus, Roots
 from lucky_transport.process import unique_name
 from tests.support.boxes import PID, boxed, needs
-
-
-@pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    return tmp_path / "lucky_transport"
-
-
-def mapped(tmp_path: Path, text: str) -> Roots:
-    """Return roots with that uid_map."""
-    (tmp_path / "self").mkdir()
-    (tmp_path / "self" / "uid_map").write_text(text)
-    return Roots(proc=tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("rows", "verdict", "says"),
-    [
-        ("         0          0 4294967295\n", CheckStatus.OK, "user id 5, no user namespace"),
-        ("0 1000 1\n1 100000 65536\n", CheckStatus.OK, "user id 5 is 100004 outside this user namespace"),
-        ("0 1000 1\n", CheckStatus.FAIL, "user id 5 has no id outside"),
-        ("", CheckStatus.FAIL, "user id 5 has no id outside"),
-    ],
-)
-def test_it_says_who_we_are_outside_of_the_container(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rows: str, verdict: CheckStatus, says: str
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 5)
-    row = containers.user_mapping(mapped(tmp_path, rows))
-    assert row.verdict is verdict
-    assert says in row.seen
-    assert ("--userns=keep-id" in row.remedy) == (verdict is CheckStatus.FAIL)
 
 
 def test_a_user_that_nobody_mapped_is_told_so() -> None:
@@ -54,41 +18,6 @@ def test_a_user_that_nobody_mapped_is_told_so() -> None:
         while "has no id outside this user namespace" not in line:
             line = box.line()
         assert line.split()[:3] == ["user", "mapping", "fail"]
-
-
-def test_a_private_runtime_directory_is_named(runtime: Path) -> None:
-    runtime.mkdir(mode=0o700)
-    row = containers.runtime_directory(Roots())
-    assert row.verdict is CheckStatus.OK
-    assert str(runtime) in row.seen
-
-
-def test_a_runtime_directory_that_others_may_enter_is_refused_with_the_remedy(runtime: Path) -> None:
-    runtime.mkdir()
-    runtime.chmod(0o755)
-    row = containers.runtime_directory(Roots())
-    assert row.verdict is CheckStatus.FAIL
-    assert "mode 0755: only your own, mode 0700, is used" in row.seen
-    assert f"chmod 700 {runtime}" in row.remedy
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
-def test_segments_of_other_users_are_out_of_reach(tmp_path: Path) -> None:
-    for path in (tmp_path / "theirs", tmp_path / "theirs.lock", tmp_path / "editor.lock"):
-        path.touch(0o600)
-        os.chown(path, 4711, 4711)
-    os.mkfifo(tmp_path / "pipe")
-    os.chown(tmp_path / "pipe", 4711, 4711)
-    (tmp_path / "pipe.lock").touch()
-    row = containers.engines(Roots(shm=tmp_path))
-    assert row.verdict is CheckStatus.WARN
-    assert row.seen == "0 living engines; of other users, so out of reach: theirs (user id 4711)"
-    assert "--user" in row.remedy
-
-
-def test_no_engine_is_fine(tmp_path: Path) -> None:
-    row = containers.engines(Roots(shm=tmp_path))
-    assert (row.verdict, row.seen) == (CheckStatus.OK, "0 living engines")
 
 
 #: Prints what doctor says of the engines.

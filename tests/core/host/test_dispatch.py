@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from lucky_transport.errors import (
     Busy,
     Cancelled,
     EngineFailed,
+    LocalProtocolError,
     PeerTimeout,
     RemoteProtocolError,
     SpecError,
@@ -341,3 +343,44 @@ def test_foreign_services_that_raise_end_one_call_and_keep_no_other_services_fro
         scene.dispatcher.leave("client 7")
         scene.dispatcher.close()
     assert (parrots.left, parrots.closed) == (["client 7"], True)
+
+
+@pytest.mark.parametrize("which", [INLINE, POOL])
+def test_a_unary_method_called_as_a_stream_is_refused(scene: Scene, which: Any) -> None:
+    with scene.client() as client, pytest.raises(LocalProtocolError, match="called as SERVER_STREAM, it is UNARY"):
+        client.open(which.id, encode(which.request())).recv(soon())
+
+
+def test_a_stream_called_as_a_unary_method_is_refused(scene: Scene) -> None:
+    with scene.client() as client, pytest.raises(LocalProtocolError, match="called as UNARY, it is SERVER_STREAM"):
+        client.unary(LATEST.id, encode(LATEST.request()), soon())
+
+
+def test_a_stream_is_pulled_only_while_its_client_can_take_an_item(scene: Scene) -> None:
+    made: list[int] = []
+
+    def count(request: Any, call: Any) -> Iterator[Any]:
+        while True:
+            made.append(len(made))
+            yield LATEST.response()
+
+    scene.handle(LATEST, count)
+    with scene.client() as client, typed.stream(client, LATEST, LATEST.request(), None) as stream:
+        for read in range(1, 30):
+            next(stream)
+            time.sleep(0.001)
+            assert len(made) <= read + 3
+
+
+def test_a_stream_counts_what_it_dropped(scene: Scene) -> None:
+    def skip(request: Any, call: Any) -> Iterator[Any]:
+        for _ in range(3):
+            call.dropped += 5
+            yield LATEST.response()
+        call.dropped += 1
+
+    scene.handle(LATEST, skip)
+    with scene.client() as client:
+        stream = typed.stream(client, LATEST, LATEST.request(), None)
+        assert len(list(stream)) == 3
+        assert stream.dropped == 16
