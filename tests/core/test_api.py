@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import pickle
@@ -9,11 +10,11 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
@@ -22,18 +23,11 @@ from lucky_transport import api, chosen
 from lucky_transport.config import Settings
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ConfigError, NotReachable, SpecError, UnknownName
+from lucky_transport.handler_options import inline, is_inline
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.registry import Registry, registry
 from lucky_transport.testing.dial import DialEngine
 from tests.support.waiting import PATIENCE_S
-
-
-def test_the_package_offers_its_front_door() -> None:
-    assert lucky_transport.make is api.make
-    assert lucky_transport.connect is api.connect
-    assert lucky_transport.serve is api.serve
-    with pytest.raises(AttributeError, match="no attribute 'mak'"):
-        _ = lucky_transport.mak
 
 
 def test_every_public_name_of_the_package_exists() -> None:
@@ -46,12 +40,6 @@ def test_make_starts_an_engine_of_its_own_and_ends_it_with_the_env() -> None:
         api.open_transport("inproc://of_its_own").close()
     with pytest.raises(NotReachable):
         api.open_transport("inproc://of_its_own")
-
-
-@pytest.mark.parametrize("value", [b"bytes", object(), {1, 2}])
-def test_an_option_that_cannot_go_to_another_process_is_refused_by_name(value: object) -> None:
-    with pytest.raises(SpecError, match=r"option odd=.* of engine 'toy' cannot go to a process of its own.*inproc"):
-        api.make("toy", transport="shm", options={"odd": value})
 
 
 def test_make_connects_where_an_endpoint_is_given() -> None:
@@ -107,57 +95,64 @@ def test_a_seed_among_the_options_counts_too() -> None:
         assert a.reset()[0].tobytes() == b.reset()[0].tobytes()
 
 
-def test_make_without_engine_and_endpoint_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"needs an engine or an endpoint; pass make\('toy'\) or make\(endpoint="):
-        api.make()
+CONTRADICTION = (
+    "^transport 'grpc' .argument. and endpoint 'shm://x' .argument. contradict each other: "
+    "shm: is served by 'shm'; drop one of them"
+)
+
+#: What is called, and the words of its refusal.
+REFUSALS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "make nothing": (api.make, ConfigError, r"needs an engine or an endpoint; pass make\('toy'\) or make\(endpoint="),
+    "connect to nothing": (
+        api.connect,
+        ConfigError,
+        r"no endpoint to connect to; pass connect\('shm://name'\) or set LUCKY_END",
+    ),
+    "an endpoint as engine": (
+        lambda: api.make("shm://name"),
+        ConfigError,
+        r"'shm://name' is an endpoint, .* pass make\(endpoint='shm://name'\)",
+    ),
+    "no such transport": (
+        lambda: api.make("toy", transport="grcp"),
+        UnknownName,
+        "^argument: no transport 'grcp'; did you mean 'grpc'",
+    ),
+    "no such scheme": (lambda: api.make(endpoint="http://x"), UnknownName, "no endpoint scheme 'http'"),
+    "no such setting": (
+        lambda: api.make("toy", num_env=3),
+        ConfigError,
+        r"argument: unknown setting 'num_env'; did you mean 'num_envs'\?",
+    ),
+    "nobody there": (lambda: api.make(endpoint="inproc://nobody"), NotReachable, "no engine at inproc://nobody"),
+    "make a contradiction": (
+        lambda: api.make("toy", transport="grpc", endpoint="shm://x"),
+        ConfigError,
+        CONTRADICTION,
+    ),
+    "connect to one": (lambda: api.connect(transport="grpc", endpoint="shm://x"), ConfigError, CONTRADICTION),
+    **{
+        f"{name} over {transport}": (
+            lambda name=name, transport=transport: api.make(name, transport=transport),
+            UnknownName,
+            f"no engine '{name}'; did you mean '{meant}'",
+        )
+        for transport in ("inproc", "shm")
+        for name, meant in (
+            ("tyo", "toy"),
+            *((one, f"gymnasium:{one}") for one in ("CartPole-v1", "tank:Tank-v0", "my_envs/Tank-v12")),
+        )
+    },
+}
 
 
-def test_an_endpoint_in_the_place_of_an_engine_is_named_with_the_keyword() -> None:
-    with pytest.raises(ConfigError, match=r"'shm://name' is an endpoint, .* pass make\(endpoint='shm://name'\)"):
-        api.make("shm://name")
-
-
-@pytest.mark.parametrize("transport", ["inproc", "shm"])
-def test_an_unknown_engine_fails_here_and_not_in_a_child_process(transport: str) -> None:
-    with pytest.raises(UnknownName, match="no engine 'tyo'; did you mean 'toy'"):
-        api.make("tyo", transport=transport)
-
-
-@pytest.mark.parametrize("transport", ["inproc", "shm"])
-@pytest.mark.parametrize("env_id", ["CartPole-v1", "tank:Tank-v0", "my_envs/Tank-v12"])
-def test_an_id_of_gymnasium_is_answered_with_its_engine(transport: str, env_id: str) -> None:
-    with pytest.raises(UnknownName, match=f"no engine '{env_id}'; did you mean 'gymnasium:{env_id}'"):
-        api.make(env_id, transport=transport)
-
-
-def test_unknown_transports_schemes_and_settings_are_refused_by_name() -> None:
-    with pytest.raises(UnknownName, match="no transport 'shn'; did you mean 'shm'"):
-        api.make("toy", transport="shn")
-    with pytest.raises(UnknownName, match="no endpoint scheme 'http'"):
-        api.make(endpoint="http://x")
-    with pytest.raises(ConfigError, match="argument: unknown setting 'num_env'"):
-        api.make("toy", num_env=3)
-
-
-@pytest.mark.parametrize("opener", [lambda **s: api.make("toy", **s), lambda **s: api.connect(**s)])
-def test_a_transport_and_an_endpoint_of_another_contradict_each_other(opener: object) -> None:
-    with pytest.raises(ConfigError) as refused:
-        opener(transport="grpc", endpoint="shm://x")  # pyright: ignore[reportCallIssue]
-    assert str(refused.value) == (
-        "transport 'grpc' (argument) and endpoint 'shm://x' (argument) contradict each other: "
-        "shm: is served by 'shm'; drop one of them"
-    )
-
-
-def test_nobody_at_the_endpoint_is_said_at_once() -> None:
-    with pytest.raises(NotReachable, match="no engine at inproc://nobody"):
-        api.make(endpoint="inproc://nobody")
-
-
-def test_connect_needs_an_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("call", "kind", "text"), REFUSALS.values(), ids=list(REFUSALS))
+def test_what_cannot_be_made_is_refused_with_the_remedy(
+    call: Callable[[], object], kind: type[Exception], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"no endpoint to connect to; pass connect\('shm://name'\) or set LUCKY_END"):
-        api.connect()
+    with pytest.raises(kind, match=text):
+        call()
 
 
 def _only(monkeypatch: pytest.MonkeyPatch, **targets: str) -> None:
@@ -250,12 +245,6 @@ def test_importing_the_package_and_asking_for_help_import_nothing_heavy() -> Non
     assert ended.stdout.strip() == "[]"
 
 
-def test_a_named_engine_is_made_in_this_process() -> None:
-    engine = api.make_engine("toy", 2, seed=1, obs_size=3)
-    assert engine.spec.observation_shape == (2, 3)
-    assert np.dtype(engine.spec.observation.dtype) == np.float32
-
-
 def test_a_wrong_transport_is_named_with_its_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LUCKY_TRANSPORT", "smh")
@@ -265,24 +254,6 @@ def test_a_wrong_transport_is_named_with_its_source(monkeypatch: pytest.MonkeyPa
         text = "environment variable LUCKY_TRANSPORT: no transport 'smh'; did you mean 'shm'? known: grpc, "
         assert str(refused.value).startswith(text)
         assert str(refused.value).endswith(", or auto")
-    with pytest.raises(UnknownName, match=r"^argument: no transport 'grcp'; did you mean 'grpc'"):
-        api.make("toy", transport="grcp")
-
-
-@pytest.mark.parametrize("engine", [ToyEngine, ["toy"], 3, ToyEngine(1)])
-def test_what_is_no_name_of_an_engine_is_refused_with_what_is(engine: Any) -> None:
-    with pytest.raises(ConfigError, match=r"^make\(\): engine = .*: expected a name such as 'toy'.*serve\(engine, "):
-        api.make(engine)
-    with pytest.raises(ConfigError, match=r"^make_engine\(\): engine = "):
-        api.make_engine(engine)
-    if not isinstance(engine, ToyEngine):
-        with pytest.raises(ConfigError, match=r"^serve\(\): engine = "):
-            api.serve(engine, "inproc:")
-
-
-def test_a_misspelt_argument_of_make_is_guessed() -> None:
-    with pytest.raises(ConfigError, match=r"argument: unknown setting 'num_env'; did you mean 'num_envs'\?"):
-        api.make("toy", num_env=4)
 
 
 def test_the_documentation_of_make_lists_what_it_takes() -> None:
@@ -300,3 +271,68 @@ def test_the_example_of_make_runs() -> None:
     namespace = {"lucky_transport": lucky_transport}
     exec(textwrap.dedent(example), namespace)
     assert namespace["observations"].shape == (4, 3)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class Greeter:
+    @inline
+    def fast(self, request: Any, context: Any) -> Any:
+        return request
+
+    def slow(self, request: Any, context: Any) -> Any:
+        return request
+
+
+def test_a_marked_function_is_returned_as_it_is() -> None:
+    def handler(request: Any, context: Any) -> Any:
+        return request
+
+    assert not is_inline(handler)
+    assert inline(handler) is handler
+    assert is_inline(handler)
+
+
+def test_the_mark_is_seen_through_methods_partials_and_wrappers() -> None:
+    greeter = Greeter()
+
+    @functools.wraps(greeter.fast)
+    def wrapper(request: Any, context: Any) -> Any:
+        return greeter.fast(request, context)
+
+    for found in (Greeter.fast, greeter.fast, functools.partial(greeter.fast, b""), wrapper):
+        assert is_inline(found)
+    assert not is_inline(greeter.slow)
+    assert not is_inline(functools.partial(greeter.slow, b""))
+
+
+def test_a_method_is_marked_on_its_function() -> None:
+    class Other(Greeter):
+        def late(self, request: Any, context: Any) -> Any:
+            return request
+
+    inline(Other().late)
+    assert is_inline(Other().late)
+    inline(functools.partial(Other().slow, b""))
+    assert is_inline(Other.slow)
+
+
+def test_what_cannot_carry_a_mark_is_refused() -> None:
+    with pytest.raises(ConfigError, match="cannot be marked inline"):
+        inline(len)
+    assert not is_inline(len)
+
+
+@pytest.mark.parametrize("value", [b"bytes", object(), {1, 2}])
+def test_an_option_that_cannot_go_to_another_process_is_refused_by_name(value: object) -> None:
+    with pytest.raises(SpecError, match=r"option odd=.* of engine 'toy' cannot go to a process of its own.*inproc"):
+        api.make("toy", transport="shm", options={"odd": value})
+
+
+@pytest.mark.parametrize("engine", [ToyEngine, ["toy"], 3, ToyEngine(1)])
+def test_what_is_no_name_of_an_engine_is_refused_with_what_is(engine: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^make\(\): engine = .*: expected a name such as 'toy'.*serve\(engine, "):
+        api.make(engine)
+    with pytest.raises(ConfigError, match=r"^make_engine\(\): engine = "):
+        api.make_engine(engine)
+    if not isinstance(engine, ToyEngine):
+        with pytest.raises(ConfigError, match=r"^serve\(\): engine = "):
+            api.serve(engine, "inproc:")

@@ -1,13 +1,24 @@
-"""A deadline is one moment that many waits share."""
+"""A deadline is one moment that many waits share; a wait that lasts says once what it waits for."""
 
 from __future__ import annotations
 
+import logging
 import math
-import time
+import threading
+from collections.abc import Callable
 
 import pytest
 
-from lucky_transport.deadline import Deadline
+from lucky_transport import api
+from lucky_transport import deadline as deadlines
+from lucky_transport.deadline import Deadline, log_long_wait
+from lucky_transport.errors import NotReachable
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.rpc.workers.worker_pool import WorkerPool
+from lucky_transport.uninterrupted import Latch
+from tests.support.interrupted_moments import interrupted_start
+from tests.support.resources import threads_of
+from tests.support.waiting import PATIENCE_S, until
 
 
 def test_what_remains_never_grows_and_never_exceeds_the_timeout() -> None:
@@ -22,13 +33,6 @@ def test_a_deadline_of_nothing_has_passed() -> None:
     deadline = Deadline(0)
     assert deadline.expired
     assert (deadline.remaining_ns, deadline.remaining_s) == (0, 0.0)
-
-
-def test_a_passed_deadline_stays_passed() -> None:
-    deadline = Deadline(0.001)
-    time.sleep(0.002)
-    assert deadline.expired
-    assert deadline.remaining_ns == 0
 
 
 def test_a_very_long_timeout_is_long_and_not_an_overflow() -> None:
@@ -47,5 +51,95 @@ def test_a_given_deadline_is_taken_as_it_is() -> None:
     assert Deadline.after(None, 9.0).timeout_s == 9.0
 
 
-def test_it_tells_what_is_left() -> None:
-    assert repr(Deadline(0)) == "Deadline(0 s, 0.000 s left)"
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadlines, "NOTICE_AFTER_S", 0.05)
+
+
+@pytest.fixture
+def noticed(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    def notices() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+    return notices
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_a_wait_that_lasts_says_what_it_waits_for_and_how_long(noticed: Callable[[], list[str]]) -> None:
+    deadline = Deadline(PATIENCE_S)
+    with log_long_wait("the kettle", 30.0):
+        while not noticed():
+            assert not deadline.expired
+            threading.Event().wait(0.01)
+    assert noticed() == ["still waiting for the kettle; gives up after 30 s"]
+
+
+def test_a_wait_that_is_over_or_may_not_last_is_silent(noticed: Callable[[], list[str]]) -> None:
+    before = set(threads_of("lucky-notice"))
+    with log_long_wait("the kettle", deadlines.NOTICE_AFTER_S):
+        assert not set(threads_of("lucky-notice")) - before
+    with log_long_wait("the kettle"):
+        pass
+    assert noticed() == []
+
+
+def test_a_wait_inside_another_is_part_of_it() -> None:
+    def notices() -> list[threading.Thread]:
+        return [thread for thread in threads_of("lucky-notice") if thread not in before]
+
+    before = set(threads_of("lucky-notice"))
+    with log_long_wait("the kettle", 30.0), log_long_wait("the water", 20.0):
+        assert len(notices()) == 1
+    until(lambda: not notices())
+    with log_long_wait("the kettle", 0.0), log_long_wait("the water", 20.0):
+        assert notices() == []
+    with log_long_wait("the cup", 10.0):
+        assert len(notices()) == 1
+
+
+def test_a_wait_goes_on_where_no_thread_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with log_long_wait("the kettle", 30.0):
+        pass
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_connecting_to_an_absent_engine_says_so(noticed: Callable[[], list[str]]) -> None:
+    name = unique_name()
+    with pytest.raises(NotReachable):
+        api.connect(f"shm://{name}", connect_timeout_s=0.5)
+    with pytest.raises(NotReachable):
+        api.make(endpoint=f"shm://{name}", connect_timeout_s=0.5)
+    assert noticed() == [f"still waiting for the engine at shm://{name}; gives up after 0.5 s"] * 2
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("_impatient")
+def test_an_engine_that_starts_slowly_says_so(noticed: Callable[[], list[str]]) -> None:
+    with pytest.raises(NotReachable, match="was not ready"):
+        EngineProcess("toy", ["inproc:"], options={"start_delay_s": 60}, start_timeout_s=0.5)
+    assert noticed() == ["still waiting for engine 'toy' to start; gives up after 0.5 s"]
+
+
+def test_a_wait_whose_beginning_is_interrupted_is_not_logged_later() -> None:
+    with interrupted_start(KeyboardInterrupt), pytest.raises(KeyboardInterrupt), log_long_wait("the kettle", 30.0):
+        pass
+    until(lambda: not threads_of("lucky-notice"))
+
+
+class Alarm(Exception):
+    """What the handler raises."""
+
+
+def test_a_handlers_exception_is_not_hidden_by_the_start_of_a_thread() -> None:
+    """The thread runs when the handler does: then `Thread.start` has nothing to forget any more."""
+    runs = Latch()
+    pool = WorkerPool("workers", 1)
+    with interrupted_start(Alarm), pytest.raises(Alarm):
+        pool.run(runs.set)
+    pool.run(runs.set)
+    assert runs.wait(60)
+    pool.close()

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import gc
 import re
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 from hypothesis import given
@@ -10,6 +16,8 @@ from hypothesis import strategies as st
 
 from lucky_transport import errors
 from lucky_transport.errors import NotReachable, TransportError, from_wire
+from lucky_transport.foreign_code import foreign_code
+from lucky_transport.limits import within_limits
 
 CLASSES = [TransportError, *TransportError.__subclasses__()]
 
@@ -29,15 +37,6 @@ def test_the_text_ends_with_the_remedy_and_the_hint_repeats_it() -> None:
     assert (error.backend, error.hint) == ("shm", "start one")
 
 
-def test_an_error_without_a_remedy_is_just_its_text() -> None:
-    error = TransportError("plain")
-    assert (str(error), error.hint, error.backend) == ("plain", "", "")
-
-
-def test_wire_codes_are_unique() -> None:
-    assert len({cls.wire_code for cls in CLASSES}) == len(CLASSES)
-
-
 @pytest.mark.parametrize("cls", CLASSES)
 @given(text=st.text())
 def test_an_error_comes_back_from_the_wire_as_the_same_class_with_the_same_text(
@@ -52,3 +51,29 @@ def test_an_error_comes_back_from_the_wire_as_the_same_class_with_the_same_text(
 @given(code=st.integers().filter(lambda code: code not in {cls.wire_code for cls in CLASSES}))
 def test_a_newer_peers_error_is_never_lost(code: int) -> None:
     assert type(from_wire(code, "from the future")) is TransportError
+
+
+@pytest.fixture(autouse=True)
+def _no_collection() -> Iterator[None]:
+    """What a cycle holds stays."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+class Held:
+    """What failed code has in hand."""
+
+
+@pytest.mark.parametrize("manager", [within_limits("no start"), foreign_code("toy", "a step")])
+def test_failed_code_keeps_nothing_once_its_error_is_handled(manager: AbstractContextManager[None]) -> None:
+    held: list[weakref.ref[Held]] = []
+
+    def fail() -> None:
+        mine = Held()
+        held.append(weakref.ref(mine))
+        raise OSError(errno.EMFILE, "too many")
+
+    with contextlib.suppress(TransportError), manager:
+        fail()
+    assert held[0]() is None

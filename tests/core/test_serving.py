@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from pathlib import Path
@@ -14,7 +13,6 @@ from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
-    ClosedError,
     ConfigError,
     EngineFailed,
     NotReachable,
@@ -23,7 +21,7 @@ from lucky_transport.errors import (
     UnknownName,
 )
 from lucky_transport.host.host import Host
-from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Server, Serving
 from tests.support.waiting import PATIENCE_S
 
@@ -81,20 +79,6 @@ def test_several_threads_may_stop_it() -> None:
     for thread in threads:
         thread.join()
     assert diary == ["start a", "stop a", "close engine"]
-
-
-def test_clients_of_a_stopped_engine_are_told() -> None:
-    with api.serve("toy", "inproc://stopped") as serving:
-        client = api.open_transport("inproc://stopped")
-        serving.stop()
-        with pytest.raises(ClosedError, match="the engine is closing"):
-            client.step(client.actions)
-
-
-def test_names_of_engines_are_unique_and_tell_their_process() -> None:
-    names = {unique_name() for _ in range(100)}
-    assert len(names) == 100
-    assert all(name.startswith(f"lucky_{os.getpid()}_") for name in names)
 
 
 @pytest.mark.exhaustive
@@ -169,12 +153,6 @@ def test_what_a_failing_engine_said_on_stderr_belongs_to_its_error(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(EngineFailed, match=r"RuntimeError: it does not start\n  the motor is cold$"):
         EngineProcess("gymnasium:talkative:Cold-v0", ["inproc:"])
-
-
-@pytest.mark.exhaustive
-def test_an_engine_process_that_stays_silent_is_given_up() -> None:
-    with pytest.raises(NotReachable, match=r"was not ready within 0\.5 s.*raise start_timeout_s"):
-        EngineProcess("toy", ["inproc:"], options={"start_delay_s": 60}, start_timeout_s=0.5)
 
 
 @pytest.mark.exhaustive

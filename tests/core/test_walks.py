@@ -57,16 +57,3 @@ def test_a_call_of_the_client_that_steps_goes_the_way_that_the_map_shows(env: Ve
 def test_a_call_of_another_client_goes_the_same_way(endpoint: str, recorder: Recorder) -> None:
     with lucky_transport.connect(endpoint) as client:
         assert recorder.missing(CALL, lambda: client.scene.get_info()) is None
-
-
-@pytest.mark.parametrize("hop", [Hop("rpc/client.py", "ClientCalls.open"), Hop("rpc/server.py", "ServerCalls.call")])
-def test_a_walk_with_a_function_that_is_not_entered_is_found_wrong(
-    env: VectorEnv, recorder: Recorder, hop: Hop
-) -> None:
-    assert recorder.missing([*CALL[:4], hop, *CALL[4:]], lambda: env.client.scene.get_info()) == hop
-
-
-def test_a_walk_in_another_order_is_found_wrong(env: VectorEnv, recorder: Recorder) -> None:
-    engine, handler = CALL[5], CALL[6]
-    walk = [*CALL[:5], handler, engine, CALL[7]]
-    assert recorder.missing(walk, lambda: env.client.scene.get_info()) == engine

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,12 +12,9 @@ from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.spec.composite import unpack
-from lucky_transport.testing.dial import DialEngine
 from lucky_transport.testing.trajectories import (
     TrajectoryDifference,
     first_difference,
-    random_actions,
     random_moves,
     record_env,
     record_frames,
@@ -31,15 +26,6 @@ def _client(num_envs: int = 3) -> InprocTransport:
 
 
 FRAMES = record_frames(_client(), random_moves(_client().spec, 50, seed=1))
-
-
-def test_equal_moves_record_equal_frames() -> None:
-    moves = random_moves(_client().spec, 50, seed=1)
-    frames = record_frames(_client(), moves)
-    assert first_difference(frames, record_frames(_client(), moves)) is None
-    assert frames["observations"].shape == (50, 3, 8)
-    assert frames["signals"].shape == (50, 3, 4)
-    assert frames["seq"][:, 0].tolist() == list(range(50))
 
 
 @given(
@@ -96,16 +82,6 @@ def test_what_cannot_be_compared_is_refused() -> None:
         first_difference({"x": np.zeros((1, 1))}, {"y": np.zeros((1, 1))})
 
 
-def test_random_moves_start_with_a_full_reset_and_contain_every_kind() -> None:
-    moves = random_moves(ToyEngine(4).spec, 100, seed=0)
-    first = moves[0][1]
-    assert first is not None
-    assert first.tolist() == [RESET] * 4
-    codes = {int(code) for _, control in moves[1:] if control is not None for code in control}
-    assert codes == {0, RESET, HOLD}
-    assert any(control is None for _, control in moves)
-
-
 def test_ended_envs_can_be_reset_by_the_move_that_would_step_them() -> None:
     spec = _client().spec
     reset, held = (np.full(3, code, np.uint8) for code in (RESET, HOLD))
@@ -113,32 +89,6 @@ def test_ended_envs_can_be_reset_by_the_move_that_would_step_them() -> None:
     frames = record_frames(_client(), moves, reset_ended=True)
     assert np.flatnonzero(frames["truncated"].all(axis=1)).tolist() == [7, 8]
     assert frames["rewards"].all(axis=1).tolist() == [False, *[True] * 8, False, True]
-
-
-def test_random_moves_without_hold_have_none() -> None:
-    moves = random_moves(ToyEngine(4).spec, 100, seed=0, hold=False)
-    assert not any((control & HOLD).any() for _, control in moves if control is not None)
-
-
-def test_random_actions_of_parts_lie_in_the_action_space() -> None:
-    spec = api.make_engine("toy:composite", 3).spec
-    generator = np.random.default_rng(0)
-    for _ in range(20):
-        for row in random_actions(spec, generator):
-            assert spec.action_space().contains(_element(unpack(row, spec.action_parts)))
-
-
-def _element(actions: Any) -> Any:
-    """Return actions as elements of their space: arrays of no axis are no array for Gymnasium's Discrete."""
-    return {name: part if part.ndim else part[()] for name, part in actions.items()}
-
-
-@pytest.mark.parametrize("engine", [ToyEngine(3), DialEngine(3)], ids=["toy", "dial"])
-def test_random_actions_lie_in_the_action_space(engine: ToyEngine | DialEngine) -> None:
-    generator = np.random.default_rng(0)
-    for _ in range(20):
-        for action in random_actions(engine.spec, generator):
-            assert engine.spec.action.space().contains(action)
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
