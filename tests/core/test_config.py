@@ -243,3 +243,12 @@ def test_variables_of_tests_and_of_the_launcher_are_known(tmp_path: Path, caplog
     ]
     load_settings(environ=dict.fromkeys(names, ""), directory=tmp_path)
     assert caplog.records == []
+
+
+def test_somebody_elses_odd_pyproject_is_ignored(tmp_path: Path) -> None:
+    _write(tmp_path, "pyproject.toml", "tool = 5")
+    assert load_settings(environ={}, directory=tmp_path) == Settings()
+
+
+def test_without_a_file_every_table_is_empty(tmp_path: Path) -> None:
+    assert load_table("gate", tmp_path) == ({}, "lucky_transport.toml: [gate]")
