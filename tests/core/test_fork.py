@@ -9,20 +9,19 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from lucky_transport import api
 from lucky_transport.call import Call
-from lucky_transport.engine import StreamHandler
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import around_fork, at_exit, on_child
 from lucky_transport.messages import ImageFrame, StartViewportStreamRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 VIEW = method("/hazel.rpc.ViewportService/StreamViewport")
@@ -98,18 +97,16 @@ def test_a_child_is_refused_the_stream_in_which_a_thread_of_its_parent_waits(tra
         pytest.importorskip(f"lucky_transport_{transport}.server")
     waits, go_on, got = threading.Event(), threading.Event(), list[int]()
 
-    class Slow(ToyEngine):
-        def _view(self, request: StartViewportStreamRequest, call: Call) -> Iterator[ImageFrame]:
-            waits.set()
-            assert go_on.wait(PATIENCE_S)
-            yield ImageFrame(frame_number=7)
-
-        @property
-        def streams(self) -> Mapping[str, StreamHandler]:
-            return {VIEW.name: self._view}
+    def view(request: StartViewportStreamRequest, call: Call) -> Iterator[ImageFrame]:
+        waits.set()
+        assert go_on.wait(PATIENCE_S)
+        yield ImageFrame(frame_number=7)
 
     endpoint = f"{transport}://{'127.0.0.1:0' if transport == 'grpc' else unique_name()}"
-    with api.serve(Slow(1), endpoint) as serving, api.open_transport(serving.endpoints[0]) as client:
+    with (
+        api.serve(ScriptedEngine(streams={VIEW.name: view}), endpoint) as serving,
+        api.open_transport(serving.endpoints[0]) as client,
+    ):
         stream = client.stream(VIEW, StartViewportStreamRequest())
         thread = threading.Thread(target=lambda: got.append(next(stream).frame_number))
         thread.start()

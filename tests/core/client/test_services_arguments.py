@@ -39,65 +39,43 @@ CONFIG = Arguments("camera.set_config", method("CameraService/SetCameraConfig"))
 # what is taken
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("front", StreamCameraRequest(name="front")),
-        (7, StreamCameraRequest(id=EntityId(7))),
-        (np.uint64(7), StreamCameraRequest(id=EntityId(7))),
-        (EntityId(7), StreamCameraRequest(id=EntityId(7))),
-    ],
-)
-def test_text_is_the_name_and_a_number_the_id(value: Any, expected: StreamCameraRequest) -> None:
-    assert CAMERA.build((value,), {}) == expected
+FRONT = StreamCameraRequest(name="front", width=64)
+PLACE = Transform(Vec3(1, 2, 3), Quat(0, 0, 0, 1))
+
+#: Arguments by position and by keyword, and the request that they make.
+TAKEN: list[tuple[Arguments, tuple[Any, ...], dict[str, Any], Any]] = [
+    (CAMERA, ("front",), {}, StreamCameraRequest(name="front")),
+    *((CAMERA, (one,), {}, StreamCameraRequest(id=EntityId(7))) for one in (7, np.uint64(7), EntityId(7))),
+    (CAMERA, (), {"name": "front"}, StreamCameraRequest(name="front")),
+    (CAMERA, (), {"id": 7}, StreamCameraRequest(id=EntityId(7))),
+    *((CAMERA, ("a",), {fps: 30}, StreamCameraRequest(name="a", target_fps=30)) for fps in ("fps", "target_fps")),
+    (CAMERA, (FRONT,), {}, FRONT),
+    (TRANSFORM, (5,), {"transform": PLACE}, TRANSFORM.request(EntityId(5), PLACE)),
+    (DRAW, (), {"velocity_command": None, "clear_previous": np.True_}, DRAW.request(clear_previous=True)),
+    *(
+        (MODE, (mode,), {}, MODE.request(SimulationMode.FAST))
+        for mode in ("fast", "FAST", SimulationMode.FAST, 2, np.int32(2))
+    ),
+    *(
+        (CONTROL, (bulk,), {}, CONTROL.request(bulk=[1.0, 2.5]))
+        for bulk in ([1, 2.5], (1, 2.5), np.array([1, 2.5], np.float32), iter([1, 2.5]), [np.float64(1), 2.5])
+    ),
+    (CONTROL, ([math.inf, -math.inf],), {}, CONTROL.request(bulk=[math.inf, -math.inf])),
+    *(
+        (SEEDS, (seeds,), {"mask": bytearray(b"\x01\x00")}, SEEDS.request([1, 2], b"\x01\x00"))
+        for seeds in ([1, 2], np.array([1, 2], np.uint64), range(1, 3))
+    ),
+    (PLAY, (), {}, PLAY.request()),
+]
 
 
-def test_an_identifier_may_be_given_by_keyword() -> None:
-    assert CAMERA.build((), {"name": "front"}) == StreamCameraRequest(name="front")
-    assert CAMERA.build((), {"id": 7}) == StreamCameraRequest(id=EntityId(7))
-
-
-def test_fps_is_target_fps() -> None:
-    assert CAMERA.build(("front",), {"fps": 30}) == CAMERA.build(("front",), {"target_fps": 30})
-
-
-def test_a_whole_request_stands_for_its_fields() -> None:
-    request = StreamCameraRequest(name="front", width=64)
-    assert CAMERA.build((request,), {}) is request
-
-
-def test_a_struct_may_be_a_sequence_and_an_entity_a_number() -> None:
-    place = Transform(Vec3(1, 2, 3), Quat(0, 0, 0, 1))
-    assert TRANSFORM.build((5,), {"transform": place}).id == EntityId(5)
-    request = DRAW.build((), {"velocity_command": None, "clear_previous": np.True_})
-    assert (request.velocity_command, request.clear_previous) == (None, True)
-
-
-@pytest.mark.parametrize("value", ["fast", "FAST", SimulationMode.FAST, 2, np.int32(2)])
-def test_an_enum_is_given_by_member_name_or_number(value: Any) -> None:
-    assert MODE.build((value,), {}).mode is SimulationMode.FAST
-
-
-@pytest.mark.parametrize("vector", [[1, 2.5], (1, 2.5), np.array([1, 2.5], np.float32), iter([1, 2.5])])
-def test_a_vector_is_any_sequence_of_numbers(vector: Any) -> None:
-    bulk = CONTROL.build((vector,), {}).bulk
-    assert bulk == [1.0, 2.5]
-    assert [type(one) for one in bulk] == [float, float]
-
-
-@pytest.mark.parametrize("seeds", [[1, 2], np.array([1, 2], np.uint64), range(1, 3)])
-def test_integers_are_any_sequence_of_integers(seeds: Any) -> None:
-    assert SEEDS.build((seeds,), {"mask": bytearray(b"\x01\x00")}).seeds == [1, 2]
-
-
-def test_infinite_and_undefined_numbers_are_numbers() -> None:
-    bulk = CONTROL.build(([math.inf, -math.inf, math.nan],), {}).bulk
-    assert bulk[:2] == [math.inf, -math.inf]
-    assert math.isnan(bulk[2])
-
-
-def test_a_method_without_fields_takes_nothing() -> None:
-    assert PLAY.build((), {}) == PLAY.request()
+@pytest.mark.parametrize(("arguments", "given_values", "keywords", "request_made"), TAKEN)
+def test_what_stands_for_a_field_is_taken(
+    arguments: Arguments, given_values: tuple[Any, ...], keywords: dict[str, Any], request_made: Any
+) -> None:
+    built = arguments.build(given_values, keywords)
+    assert repr(built) == repr(request_made)
+    assert type(built) is type(request_made)
 
 
 @given(data=st.data(), row=st.sampled_from(METHODS))

@@ -15,7 +15,7 @@ import pytest
 
 import lucky_transport
 from lucky_transport import api
-from lucky_transport.aio import AsyncCalls, AsyncStream
+from lucky_transport.aio import AsyncStream
 from lucky_transport.call import Call
 from lucky_transport.client import AsyncClient
 from lucky_transport.client.service import SERVICES
@@ -271,30 +271,6 @@ async def test_it_shows_what_the_ordinary_client_shows(client: AsyncClient) -> N
     assert "list(*, timeout_s=None) -> ListCamerasResponse" in repr(client.camera)
     with pytest.raises(AttributeError, match="did you mean 'scene'"):
         getattr(client, "scen")  # noqa: B009
-
-
-@pytest.mark.parametrize("transport", ["inproc"], indirect=True)
-async def test_a_transports_own_calls_are_used_where_it_has_some(
-    monkeypatch: pytest.MonkeyPatch, engine: SlowToy
-) -> None:
-    class Own(AsyncCalls):
-        closed = False
-
-        async def call(self, method: Any, request: Any, deadline: Any = None) -> Any:
-            return method.python_name, request
-
-        def stream(self, method: Any, request: Any, deadline: Any = None, *, copy: bool = True) -> Any:
-            return method.python_name
-
-        def close(self) -> None:
-            self.closed = True
-
-    own = Own()
-    monkeypatch.setattr("lucky_transport.inproc.InprocTransport.async_calls", lambda transport: own)
-    async with lucky_transport.connect_async(engine.endpoint) as client:
-        assert await client.lidar.get_beam_angles() == ("get_lidar_beam_angles", LidarSensorRequest())
-        assert client.camera.stream("x") == "stream_camera"  # pyright: ignore[reportUnnecessaryComparison]
-    assert own.closed
 
 
 @pytest.mark.usefixtures("engine")

@@ -74,63 +74,45 @@ def test_every_part_of_an_action_arrives_cast_like_a_plain_action(make: Make) ->
     assert {name: part.tolist() for name, part in arrived.items()} == {k: v.tolist() for k, v in actions.items()}
 
 
-@pytest.mark.parametrize(
-    ("part", "value", "error", "text"),
-    [
-        (
-            "push",
-            np.full((3, 2), np.nan),
-            ValueError,
-            'actions["push"] are not finite: nan at [0, 0] (env 0)',
-        ),
-        ("push", np.full((3, 2), np.inf), ValueError, 'actions["push"] are not finite: inf'),
-        ("push", np.zeros((3, 3)), ValueError, 'actions["push"] have shape (3, 3), expected (3, 2)'),
-        ("push", "left", TypeError, 'actions["push"] have dtype <U4'),
-        ("gears", np.full((3, 2), 0.5), TypeError, 'actions["gears"] have dtype float64, expected integers (int64)'),
-        ("buttons", np.full((3, 3), 300), ValueError, 'actions["buttons"] do not fit int8: 300 at [0, 0] (env 0)'),
-        ("mode", np.zeros(2, np.int64), ValueError, 'actions["mode"] have shape (2,), expected (3,)'),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_wrong_part_is_refused_by_its_name_and_nothing_is_sent(
-    make: Make, part: str, value: Any, error: type[Exception], text: str
+PARTS: list[tuple[str, Any, type[Exception], str]] = [
+    ("push", np.full((3, 2), np.nan), ValueError, 'actions["push"] are not finite: nan at [0, 0] (env 0)'),
+    ("push", np.full((3, 2), np.inf), ValueError, 'actions["push"] are not finite: inf'),
+    ("push", np.zeros((3, 3)), ValueError, 'actions["push"] have shape (3, 3), expected (3, 2)'),
+    ("push", "left", TypeError, 'actions["push"] have dtype <U4'),
+    ("gears", np.full((3, 2), 0.5), TypeError, 'actions["gears"] have dtype float64, expected integers (int64)'),
+    ("buttons", np.full((3, 3), 300), ValueError, 'actions["buttons"] do not fit int8: 300 at [0, 0] (env 0)'),
+    ("mode", np.zeros(2, np.int64), ValueError, 'actions["mode"] have shape (2,), expected (3,)'),
+]
+KEYS = "expected a dict with the keys ['push', 'gears'"
+
+#: What is made of right actions, and the words of its refusal.
+REFUSALS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
+    *((lambda given, part=part, value=value: given | {part: value}, kind, text) for part, value, kind, text in PARTS),
+    (lambda given: list(given.values()), TypeError, f"actions is a list of 4, {KEYS}"),
+    (lambda given: None, TypeError, "actions is NoneType, expected a dict"),
+    (
+        lambda given: given | {"brake": 1},
+        TypeError,
+        "actions is a dict with the keys ['push', 'gears', 'buttons', 'mode'",
+    ),
+    (lambda given: {"push": given["push"]}, TypeError, f"actions is a dict with the keys ['push'], {KEYS}"),
+    (lambda given: np.zeros((3, 256), np.uint8), TypeError, "actions is ndarray, expected a dict"),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "text"), REFUSALS, ids=[row[2] for row in REFUSALS])
+def test_wrong_actions_are_refused_by_their_part_and_nothing_is_sent(
+    make: Make, change: Callable[[Any], Any], kind: type[Exception], text: str
 ) -> None:
     env = make()
     env.reset(seed=1)
     rows = sent(env)
     actions = actions_of(env)
-    with pytest.raises(error, match=re.escape(text)):
-        env.step(actions | {part: value})
+    with pytest.raises(kind, match=re.escape(text)):
+        env.step(change(actions))
     assert rows == []
     env.step(actions)
     assert rows[0].tobytes() == random_actions(env.batch_spec, np.random.default_rng(0)).tobytes()
-
-
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        (
-            lambda actions: list(actions.values()),
-            "actions is a list of 4, expected a dict with the keys ['push', 'gears'",
-        ),
-        (lambda actions: None, "actions is NoneType, expected a dict"),
-        (
-            lambda actions: actions | {"brake": 1},
-            "actions is a dict with the keys ['push', 'gears', 'buttons', 'mode', 'brake']",
-        ),
-        (
-            lambda actions: {"push": actions["push"]},
-            "actions is a dict with the keys ['push'], expected a dict with the keys ['push', 'gears'",
-        ),
-        (lambda actions: np.zeros((3, 256), np.uint8), "actions is ndarray, expected a dict"),
-    ],
-    ids=["list", "nothing", "a key too many", "keys too few", "packed rows"],
-)
-def test_actions_nested_otherwise_are_refused(make: Make, change: Callable[[Any], Any], text: str) -> None:
-    env = make()
-    env.reset(seed=1)
-    with pytest.raises(TypeError, match=re.escape(text)):
-        env.step(change(actions_of(env)))
 
 
 def test_actions_written_in_place_are_passed_on_as_they_are(make: Make) -> None:

@@ -6,7 +6,6 @@ import copy
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -286,27 +285,6 @@ def test_clipping_rewards_in_place_does_not_touch_the_engine(mode: AutoresetMode
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        wrappers.ClipAction,
-        lambda env: wrappers.RescaleAction(env, np.full(2, -2.0, np.float32), np.full(2, 2.0, np.float32)),
-    ],
-    ids=["ClipAction", "RescaleAction"],
-)
-def test_actions_can_be_transformed(mode: AutoresetMode, wrap: Callable[[Any], Any]) -> None:
-    with _wrapped(mode) as env:
-        wrapped = wrap(env)
-        wrapped.reset(seed=0)
-        wrapped.step(np.full((3, 2), 2.0, np.float32))
-        assert env.out_of_bounds == 0
-    with _wrapped(mode) as plain:
-        plain.reset(seed=0)
-        plain.step(np.full((3, 2), 2.0, np.float32))
-        assert plain.out_of_bounds == 6
-
-
-@pytest.mark.parametrize("mode", MODES)
 def test_infos_become_one_dict_per_env(mode: AutoresetMode) -> None:
     with _wrapped(mode) as env:
         infos = [result[4] for result in _results(wrappers.DictInfoToList(env), 6)]
@@ -321,26 +299,6 @@ def test_infos_become_one_dict_per_env(mode: AutoresetMode) -> None:
                 assert info["reward_terms/alive"] == columns["reward_terms"]["alive"][index]
                 assert not info["termination_terms/out_of_range"]
             assert ("final_obs" in info) == (mode is SAME and (result[2] | result[3])[index])
-
-
-OBSERVATION_WRAPPERS: dict[str, Callable[[Any], Any]] = {
-    "Flatten": wrappers.FlattenObservation,
-    "Dtype": lambda env: wrappers.DtypeObservation(env, np.float64),
-    "Rescale": lambda env: wrappers.RescaleObservation(env, np.full(8, -1.0), np.full(8, 1.0)),
-    "Transform": lambda env: wrappers.TransformObservation(env, lambda observations: observations * 2),
-}
-
-
-@pytest.mark.parametrize("mode", [NEXT, OFF])
-@pytest.mark.parametrize("name", ["Flatten", "Dtype", "Transform"])
-def test_observations_can_be_transformed(mode: AutoresetMode, name: str) -> None:
-    with _wrapped(mode) as env:
-        found = [result[0] for result in _results(OBSERVATION_WRAPPERS[name](env))]
-    with _wrapped(mode) as env:
-        plain = [result[0] for result in _results(env)]
-    factor = 2 if name == "Transform" else 1
-    for changed, raw in zip(found, plain, strict=True):
-        assert changed.tolist() == (raw * factor).tolist()
 
 
 def test_a_wrapper_that_writes_into_a_view_is_stopped_and_the_engine_keeps_its_memory() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from lucky_transport.api import make_engine
 from lucky_transport.call import Call
-from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Handler
+from lucky_transport.engine import HOLD, RESET, TICK, Buffers
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, EngineFailed
 from lucky_transport.host.host import Host
@@ -34,6 +32,7 @@ from lucky_transport.messages import (
     TaskContract,
 )
 from lucky_transport.messages.methods import method
+from tests.support.scripted_engine import ScriptedEngine
 
 STEP = method("AgentService/Step")
 RESET_AGENT = method("AgentService/ResetAgent")
@@ -42,16 +41,17 @@ PROGRESS = method("AgentService/ReportProgress")
 OPTIONS = method("/lucky_transport.v1.BatchService/SetResetOptions")
 
 
-class Noting(ToyEngine):
+class Noting(ScriptedEngine):
     """Notes the control bytes of each exchange, and the contracts between them (0: none)."""
 
-    def __init__(self, num_envs: int, **options: Any) -> None:
+    def __init__(self, num_envs: int) -> None:
         self.noted: list[Any] = []
-        super().__init__(num_envs, **options)
-
-    @property
-    def services(self) -> Mapping[str, Handler]:
-        return {**super().services, OPTIONS.name: self._note}
+        note = self.noted.append
+        super().__init__(
+            num_envs,
+            on_step=lambda control: note(None if control is None else control.tolist()),
+            services={OPTIONS.name: self._note},
+        )
 
     def _note(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         contract = request.contract or SimulationContract()
@@ -59,10 +59,6 @@ class Noting(ToyEngine):
             return SetResetOptionsResponse(False, "no lava here")
         self.noted.append(contract.joint_position_noise)
         return SetResetOptionsResponse(True)
-
-    def step(self, control: NDArray[np.uint8] | None) -> None:
-        self.noted.append(None if control is None else control.tolist())
-        super().step(control)
 
 
 class Filming(ToyEngine):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import threading
 import time
-import weakref
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -27,8 +24,6 @@ from lucky_transport.errors import (
     EngineFailed,
     LocalProtocolError,
     PeerTimeout,
-    SpecError,
-    TransportError,
     UnknownName,
 )
 from lucky_transport.host.host import Host
@@ -134,28 +129,6 @@ def test_reset_envs_have_no_outcome_whatever_the_engine_wrote() -> None:
     assert buffers.terminated.tolist() == buffers.truncated.tolist() == [0, 1, 1]
     assert buffers.signals[:, 0].tolist() == [0, 0, 0, 0]
     assert (buffers.signals[:, 1:] == 9).all()
-
-
-@pytest.mark.parametrize("kind", [SpecError, ValueError])
-def test_what_a_handler_that_raised_was_using_is_not_left_to_the_collector(kind: type[Exception]) -> None:
-    class Resource:
-        pass
-
-    used: list[weakref.ref[Resource]] = []
-
-    def answer(request: GetMujocoInfoRequest) -> GetMujocoInfoResponse:
-        resource = Resource()
-        used.append(weakref.ref(resource))
-        raise kind("no")
-
-    host = Host(Dirty(answer))
-    gc.disable()
-    try:
-        with contextlib.suppress(TransportError):
-            host.call(INFO, GetMujocoInfoRequest())
-        assert used[0]() is None
-    finally:
-        gc.enable()
 
 
 def test_a_command_of_the_engine_waits_for_the_step_in_progress() -> None:

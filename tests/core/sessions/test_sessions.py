@@ -296,33 +296,6 @@ def test_whatever_a_world_raises_ends_its_session(sessions: Sessions, worlds: An
         assert state.error.endswith(str(error))
 
 
-class TakenLock:
-    """A lock that counts who tries to take it."""
-
-    def __init__(self, lock: Any) -> None:
-        self._lock = lock
-        self.tries = 0
-
-    def acquire(self, *arguments: Any) -> bool:
-        self.tries += 1
-        return self._lock.acquire(*arguments)
-
-    def release(self) -> None:
-        self._lock.release()
-
-
-def test_a_world_is_built_however_often_it_is_told_to_run_meanwhile(sessions: Sessions, worlds: Any) -> None:
-    gate = worlds.on_create = Gate()
-    session = sessions.find(sessions.create())
-    assert gate.entered.wait(PATIENCE_S)
-    taken: Any = TakenLock(session.world_lock.lock)
-    session.world_lock.lock = taken
-    assert not session.run_for(0.0)
-    assert taken.tries == 0
-    gate.opened.set()
-    assert sessions.advance(session.id).ticks == 1
-
-
 @given(st.lists(st.sampled_from(SessionEvent)))
 def test_nothing_leads_back_from_death_and_nothing_skips_the_building(events: list[SessionEvent]) -> None:
     phase, seen = Phase.CREATING, [Phase.CREATING]

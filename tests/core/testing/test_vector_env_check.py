@@ -65,25 +65,27 @@ def test_episodes_that_do_not_end_are_told_of() -> None:
 
 
 class Planted(gymnasium.vector.VectorEnv[Any, Any, Any]):
-    """An env with a defect: `change` gets the result of each step, and what it returns is returned."""
+    """An env with a defect: `change` gets the result of each step, and what it returns is returned; `reset` resets."""
 
-    def __init__(self, mode: AutoresetMode = NEXT, change: Callable[..., Any] = lambda result: result) -> None:
-        self.plain = gymnasiums_own(mode, max_episode_steps=15)
-        self.change = change
+    def __init__(
+        self,
+        mode: AutoresetMode = NEXT,
+        change: Callable[..., Any] = lambda result: result,
+        reset: Callable[..., Any] = lambda plain, seed, options: plain.reset(
+            seed=seed, options=options and {**options}
+        ),
+    ) -> None:
+        self.plain, self.change, self.reset_by = gymnasiums_own(mode, max_episode_steps=15), change, reset
         self.num_envs = 3
         self.metadata = dict(self.plain.metadata)
-        self.single_observation_space, self.single_action_space = (
-            self.plain.single_observation_space,
-            self.plain.single_action_space,
-        )
-        self.observation_space, self.action_space = self.plain.observation_space, self.plain.action_space
+        for name in ("single_observation_space", "single_action_space", "observation_space", "action_space"):
+            setattr(self, name, getattr(self.plain, name))
 
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        return self.plain.reset(seed=seed, options=None if options is None else dict(options))
+        return self.reset_by(self.plain, seed, options)
 
     def step(self, actions: Any) -> Any:
-        observation, rewards, *rest = self.plain.step(actions)
-        return self.change((observation, rewards, *rest))
+        return self.change(self.plain.step(actions))
 
     def close_extras(self, **kwargs: Any) -> None:
         self.plain.close()
@@ -191,56 +193,33 @@ def test_observations_that_the_next_step_overwrites_are_found(plant: Callable[..
     assert list(faults_of(plant(change=into_buffer))) == ["overwritten"]
 
 
-class PopsTheMask(Planted):
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        return self.plain.reset(seed=seed, options=options)
+def pops_all(plain: SyncVectorEnv, seed: Any, options: Any) -> Any:
+    (options or {}).clear()
+    return plain.reset(seed=seed)
 
 
-class PopsAll(Planted):
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        (options or {}).clear()
-        return self.plain.reset(seed=seed)
-
-
-class RefusesOptions(Planted):
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        if options:
-            raise ValueError(f"unknown options {options}")
-        return self.plain.reset(seed=seed)
+def refuses_options(plain: SyncVectorEnv, seed: Any, options: Any) -> Any:
+    if options:
+        raise ValueError(f"unknown options {options}")
+    return plain.reset(seed=seed)
 
 
 @pytest.mark.parametrize(
-    ("kind", "mode"), [(PopsTheMask, OFF), (PopsAll, NEXT), (RefusesOptions, NEXT)], ids=["mask", "all", "refused"]
+    ("rule", "mode", "reset"),
+    [
+        ("options", OFF, lambda plain, seed, options: plain.reset(seed=seed, options=options)),  # pops the mask
+        ("options", NEXT, pops_all),
+        ("options", NEXT, refuses_options),
+        ("reset_mask", OFF, lambda plain, seed, options: plain.reset(seed=seed)),
+        ("seed", NEXT, lambda plain, seed, options: plain.reset(options=options)),
+        ("seed", NEXT, lambda plain, seed, options: plain.reset(seed=[seed] * 3 if isinstance(seed, int) else seed)),
+    ],
+    ids=["pops the mask", "pops all", "refuses options", "resets all", "forgets the seed", "seeds all alike"],
 )
-def test_options_that_are_changed_or_refused_are_found(
-    plant: Callable[..., Planted], kind: type[Planted], mode: AutoresetMode
+def test_a_defect_of_a_reset_is_found(
+    plant: Callable[..., Planted], rule: str, mode: AutoresetMode, reset: Callable[..., Any]
 ) -> None:
-    assert list(faults_of(plant(mode, kind=kind))) == ["options"]
-
-
-class ResetsAll(Planted):
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        return self.plain.reset(seed=seed)
-
-
-def test_a_partial_reset_that_resets_others_is_found(plant: Callable[..., Planted]) -> None:
-    assert list(faults_of(plant(OFF, kind=ResetsAll))) == ["reset_mask"]
-
-
-class ForgetsTheSeed(Planted):
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        return self.plain.reset(options=options)
-
-
-class SeedsAllAlike(Planted):
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        alike: Any = [seed] * 3 if isinstance(seed, int) else seed
-        return self.plain.reset(seed=alike)
-
-
-@pytest.mark.parametrize("kind", [ForgetsTheSeed, SeedsAllAlike])
-def test_seeds_that_are_not_kept_are_found(plant: Callable[..., Planted], kind: type[Planted]) -> None:
-    assert list(faults_of(plant(kind=kind))) == ["seed"]
+    assert list(faults_of(plant(mode, reset=reset))) == [rule]
 
 
 def test_dynamics_that_no_seed_decides_are_found(plant: Callable[..., Planted]) -> None:
@@ -253,20 +232,14 @@ def test_returned_arrays_that_are_the_envs_own_are_found(plant: Callable[..., Pl
     total = np.zeros(3)
 
     def running_total(result: Any) -> Any:
-        if not running_total.seen:  # type: ignore[attr-defined]
-            total[:] = 0
         total[:] += result[1]
         return (result[0], total, *result[2:])
 
-    running_total.seen = True  # type: ignore[attr-defined]
+    def restarts(plain: SyncVectorEnv, seed: Any, options: Any) -> Any:
+        total[:] = 0
+        return plain.reset(seed=seed, options=options)
 
-    class Restarts(Planted):
-        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-            total[:] = 0
-            return self.plain.reset(seed=seed, options=options)
-
-    faults = faults_of(plant(SAME, running_total, kind=Restarts))
-    assert list(faults) == ["shared memory"]
+    assert list(faults_of(plant(SAME, running_total, restarts))) == ["shared memory"]
 
 
 def test_spaces_that_do_not_fit_and_no_vector_env_are_found(plant: Callable[..., Planted]) -> None:
