@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from email.message import Message
 from importlib import metadata
 
 import pytest
 
 from lucky_transport.diagnosis import packages
-from lucky_transport.diagnosis.check import CheckStatus, Roots
+from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.diagnosis.packages import Requirement
 from lucky_transport.errors import BrokenPlugin
 from lucky_transport.hookspecs import EngineInfo, TransportInfo
@@ -76,6 +77,52 @@ def test_every_requirement_of_ours_can_be_read() -> None:
         assert Requirement.parse(line).name
 
 
+def test_extras_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines_of_metadata(monkeypatch, one=["lucky-transport[two]", "numpy"], two=["lucky-transport[one]"])
+    assert [one.name for one in packages.requirements()["two"]] == ["numpy"]
+
+
+def test_the_versions_of_all_that_is_needed_are_shown() -> None:
+    row = packages.versions(HERE)
+    assert row.verdict is CheckStatus.OK
+    for name in ("lucky-transport", "numpy", "gymnasium", "click"):
+        assert f"{name} {metadata.version(name)}" in row.seen
+
+
+NUMPY = f"numpy {metadata.version('numpy')} is installed, needed is "
+ABSENT = "a_package_nobody_has"
+
+
+@pytest.mark.parametrize(
+    ("check", "extras", "verdict", "says"),
+    [
+        (packages.versions, {"always": ["numpy>=999"]}, CheckStatus.FAIL, f"{NUMPY}>=999"),
+        (packages.versions, {"always": ["numpy>=1,<1.1"]}, CheckStatus.FAIL, f"{NUMPY}<1.1"),
+        (packages.versions, {"always": [ABSENT]}, CheckStatus.FAIL, f"{ABSENT} is not installed"),
+        (
+            packages.extras,
+            {"pigeon": [f"{ABSENT}>=2"], "shm": [], "dev": ["another_one"]},
+            CheckStatus.OK,
+            f"installed: shm; not installed: pigeon ({install_command('EXTRA')} brings one)",
+        ),
+        (packages.extras, {"pigeon": ["numpy>=999", ABSENT], "shm": []}, CheckStatus.WARN, "wrong: pigeon (numpy "),
+        (packages.extras, {"shm": [], "numbers": ["numpy"]}, CheckStatus.OK, "installed: shm, numbers"),
+    ],
+)
+def test_what_is_not_met_is_said_as_failure_or_loss(
+    monkeypatch: pytest.MonkeyPatch,
+    check: Callable[[Roots], Check],
+    extras: dict[str, list[str]],
+    verdict: CheckStatus,
+    says: str,
+) -> None:
+    require(monkeypatch, **extras)
+    row = check(HERE)
+    assert row.verdict is verdict
+    assert says in row.seen
+    assert row.remedy == (install_command("pigeon") if verdict is CheckStatus.WARN else row.remedy)
+
+
 @pytest.mark.parametrize(
     ("installed", "needed", "met"),
     [
@@ -95,88 +142,27 @@ def test_versions_are_compared_by_their_numbers(
     assert (packages.versions(HERE).verdict is CheckStatus.OK) == met
 
 
-def test_extras_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines_of_metadata(monkeypatch, one=["lucky-transport[two]", "numpy"], two=["lucky-transport[one]"])
-    assert [one.name for one in packages.requirements()["two"]] == ["numpy"]
-
-
-def test_an_extra_is_not_installed_by_us_alone() -> None:
-    assert {one.name for one in packages.requirements()["openra"]} >= {"grpcio", "protobuf"}
-
-
-def test_no_package_is_listed_twice() -> None:
-    listed = [one.partition(" ")[0] for one in packages.versions(HERE).seen.split(", ")]
-    assert len(listed) == len(set(listed)), listed
-
-
-def test_the_versions_of_all_that_is_needed_are_shown() -> None:
-    row = packages.versions(HERE)
-    assert row.verdict is CheckStatus.OK
-    for name in ("lucky-transport", "numpy", "gymnasium", "click"):
-        assert f"{name} {metadata.version(name)}" in row.seen
+WORKING = {"toy": EngineInfo("toy", "lucky_transport.engines.toy_composite:make_engine", "works")}
+PIGEON = TransportInfo("pigeon", ("pigeon",), "lucky_transport_pigeon:connect", "x:y", "carries letters")
+EXTRA = EngineInfo("pigeon", "lucky_transport_pigeon:make_engine", "flies", extra="pigeon")
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("found", "verdict", "says"),
     [
-        ("numpy>=999", f"numpy {metadata.version('numpy')} is installed, needed is >=999"),
-        ("numpy>=1,<1.1", f"numpy {metadata.version('numpy')} is installed, needed is <1.1"),
-        ("a_package_nobody_has", "a_package_nobody_has is not installed"),
+        (Registry(engines=WORKING), CheckStatus.OK, "usable: toy"),
+        (
+            Registry(engines=WORKING, broken={"pigeon": BrokenPlugin("it flew away")}),
+            CheckStatus.FAIL,
+            "pigeon: BrokenPlugin: it flew away",
+        ),
+        (Registry(transports={"pigeon": PIGEON}), CheckStatus.FAIL, "transport 'pigeon' failed to load"),
+        (Registry(engines={"pigeon": EXTRA}), CheckStatus.OK, ""),  # left to the check of the extras
     ],
+    ids=["loads", "cannot be imported", "code does not load", "lacks its extra"],
 )
-def test_a_need_that_is_not_met_is_a_failure(monkeypatch: pytest.MonkeyPatch, line: str, says: str) -> None:
-    require(monkeypatch, always=[line])
-    row = packages.versions(HERE)
-    assert row.verdict is CheckStatus.FAIL
-    assert says in row.seen
-
-
-def test_an_extra_that_nobody_asked_for_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    require(monkeypatch, pigeon=["a_package_nobody_has>=2"], shm=[], dev=["another_one"])
-    row = packages.extras(HERE)
-    assert row.verdict is CheckStatus.OK
-    assert row.seen == f"installed: shm; not installed: pigeon ({install_command('EXTRA')} brings one)"
-
-
-def test_an_extra_of_another_version_is_a_loss_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    require(monkeypatch, pigeon=["numpy>=999", "a_package_nobody_has"], shm=[])
-    row = packages.extras(HERE)
-    assert row.verdict is CheckStatus.WARN
-    assert "wrong: pigeon (numpy " in row.seen
-    assert row.remedy == install_command("pigeon")
-
-
-def test_all_extras_there_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
-    require(monkeypatch, shm=[], numbers=["numpy"])
-    assert packages.extras(HERE).seen == "installed: shm, numbers"
-    assert packages.extras(HERE).verdict is CheckStatus.OK
-
-
-WORKING = EngineInfo("toy", "lucky_transport.engines.toy_composite:make_engine", "works")
-
-
-def test_plugins_that_load_are_named() -> None:
-    row = packages.broken_plugins(HERE, Registry(engines={"toy": WORKING}))
-    assert (row.verdict, row.seen) == (CheckStatus.OK, "usable: toy")
-
-
-def test_a_plugin_that_cannot_be_imported_is_a_failure() -> None:
-    found = Registry(engines={"toy": WORKING}, broken={"pigeon": BrokenPlugin("it flew away")})
+def test_plugins_are_tried(monkeypatch: pytest.MonkeyPatch, found: Registry, verdict: CheckStatus, says: str) -> None:
+    require(monkeypatch, pigeon=[ABSENT])
     row = packages.broken_plugins(HERE, found)
-    assert row.verdict is CheckStatus.FAIL
-    assert row.seen == "pigeon: BrokenPlugin: it flew away"
-
-
-def test_a_plugin_whose_code_does_not_load_is_a_failure() -> None:
-    pigeon = TransportInfo("pigeon", ("pigeon",), "lucky_transport_pigeon:connect", "x:y", "carries letters")
-    row = packages.broken_plugins(HERE, Registry(transports={"pigeon": pigeon}))
-    assert row.verdict is CheckStatus.FAIL
-    assert "transport 'pigeon' failed to load" in row.seen
-
-
-def test_a_plugin_that_lacks_its_extra_is_left_to_the_check_of_the_extras(monkeypatch: pytest.MonkeyPatch) -> None:
-    require(monkeypatch, pigeon=["a_package_nobody_has"])
-    info = EngineInfo("pigeon", "lucky_transport_pigeon:make_engine", "flies", extra="pigeon")
-    assert packages.broken_plugins(HERE, Registry(engines={"pigeon": info})).verdict is CheckStatus.OK
+    assert row.verdict is verdict
+    assert says in row.seen

@@ -108,30 +108,26 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any], kind: type[Transpo
         _env(**arguments)
 
 
-class _Unlisted(ImageEngine):
-    """Offers the stream, and does not say which cameras there are."""
-
-    @property
-    def services(self) -> Mapping[str, Handler]:
-        return {name: handler for name, handler in super().services.items() if "ListCameras" not in name}
+LISTING = "/hazel.rpc.CameraService/ListCameras"
 
 
-def test_an_engine_that_cannot_list_its_cameras_is_refused_by_the_name_of_what_it_lacks() -> None:
-    with pytest.raises(Unimplemented, match="does not answer ListCameras, by which its cameras are found"):
-        _env(_Unlisted(), render_mode="rgb_array")
+@pytest.mark.parametrize(
+    ("listing", "text"),
+    [
+        ({}, f"does not answer {LISTING.rpartition('/')[2]}, by which its cameras"),
+        ({LISTING: lambda _: ListCamerasResponse()}, "has no camera"),
+    ],
+    ids=["not answered", "empty"],
+)
+def test_an_engine_whose_cameras_are_not_listed_is_refused(listing: Mapping[str, Any], text: str) -> None:
+    class Unlisted(ImageEngine):
+        @property
+        def services(self) -> Mapping[str, Handler]:
+            others = {name: handler for name, handler in super().services.items() if name != LISTING}
+            return others | listing
 
-
-class _Blind(ImageEngine):
-    """Offers the stream, and has no camera in its list."""
-
-    @property
-    def services(self) -> Mapping[str, Handler]:
-        return {**super().services, "/hazel.rpc.CameraService/ListCameras": lambda _: ListCamerasResponse()}
-
-
-def test_an_engine_that_lists_no_camera_is_refused_too() -> None:
-    with pytest.raises(Unimplemented, match="has no camera"):
-        _env(_Blind(), render_mode="rgb_array")
+    with pytest.raises(Unimplemented, match=text):
+        _env(Unlisted(), render_mode="rgb_array")
 
 
 class _Depth(ImageEngine):
