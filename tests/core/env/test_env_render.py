@@ -124,7 +124,7 @@ def test_an_engine_whose_cameras_are_not_listed_is_refused(listing: Mapping[str,
         @property
         def services(self) -> Mapping[str, Handler]:
             others = {name: handler for name, handler in super().services.items() if name != LISTING}
-            return others | listing
+            return {**others, **listing}
 
     with pytest.raises(Unimplemented, match=text):
         _env(Unlisted(), render_mode="rgb_array")

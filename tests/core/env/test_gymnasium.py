@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 import subprocess
 import sys
 from contextlib import closing
@@ -105,14 +104,6 @@ def test_an_env_is_made_again_from_its_spec_and_from_the_specs_json() -> None:
         again = gymnasium.make_vec(spec)
         assert repr(again) == repr(env)
         again.close()
-    env.close()
-
-
-def test_a_made_env_can_be_pickled_with_its_spec() -> None:
-    env = gymnasium.make_vec("lucky_transport/Toy-v0", num_envs=3, transport="inproc")
-    again = pickle.loads(pickle.dumps(env))
-    assert again.spec == env.spec
-    again.close()
     env.close()
 
 

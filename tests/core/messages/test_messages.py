@@ -19,7 +19,7 @@ from lucky_transport.messages import (
 )
 from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.json_codec import JsonStyle
-from lucky_transport.messages.methods import BY_ID, BY_NAME, METHODS, Effect, Flow, Method, Runs, method
+from lucky_transport.messages.methods import BY_ID, BY_NAME, METHODS, Effect, Runs, method
 from lucky_transport.messages.names import matches, most_exact
 from lucky_transport.messages.scalars import is_struct, one_of_fields
 from lucky_transport.messages.values import EncodeError
@@ -98,33 +98,6 @@ def test_what_changes_the_world_runs_between_steps_but_for_sessions_which_have_w
 
 def test_a_stream_runs_beside_the_steps_and_changes_nothing() -> None:
     assert {(row.effect, row.runs) for row in METHODS if row.stream} == {(Effect.READ, Runs.POOL)}
-
-
-def test_a_slow_reader_misses_samples_and_images_but_no_change_of_a_controller() -> None:
-    flows = {row.python_name: row.stream for row in METHODS if row.stream}
-    assert {name for name, flow in flows.items() if flow is Flow.EVERY} == {
-        "stream_policy_slot_state",
-        "stream_robot_controller",
-    }
-    assert {name for name, flow in flows.items() if flow is Flow.LATEST} == {
-        "stream_camera",
-        "stream_full_state",
-        "stream_joint_state",
-        "stream_telemetry",
-        "stream_viewport",
-    }
-
-
-def test_what_answers_inline_is_no_look_at_the_moving_world() -> None:
-    moving = "GetJointState GetFullState GetEntity ListEntities GetPolicyBasePose GetPolicyLastAction GetLidarScan"
-    assert {method_named(name).runs for name in moving.split()} == {Runs.ENGINE}
-    assert {method_named(name).runs for name in ("GetLidarBeamAngles", "BakeLidarMaterial")} == {Runs.POOL}
-
-
-def method_named(short: str) -> Method:
-    """Return the method of that name, whichever its service."""
-    (row,) = (row for row in METHODS if row.short_name == short)
-    return row
 
 
 @pytest.mark.parametrize(
