@@ -263,48 +263,6 @@ def test_a_partial_reset_wipes_no_statistics_of_other_envs() -> None:
     env.close()
 
 
-@pytest.mark.parametrize("copies", [True, False])
-@pytest.mark.parametrize("mode", MODES)
-def test_clipping_rewards_in_place_does_not_touch_the_engine(mode: AutoresetMode, copies: bool) -> None:
-    with _wrapped(mode, copies=copies) as env:
-        rewards = [result[1] for result in _results(wrappers.ClipReward(env, 0.0, 0.25))]
-    assert max(float(reward.max()) for reward in rewards) == 0.25
-    with _wrapped(mode) as env:
-        plain = [result[1] for result in _results(env)]
-    for clipped, raw in zip(rewards, plain, strict=True):
-        assert clipped.tolist() == np.clip(raw, 0.0, 0.25).tolist()
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_infos_become_one_dict_per_env(mode: AutoresetMode) -> None:
-    with _wrapped(mode) as env:
-        infos = [result[4] for result in _results(wrappers.DictInfoToList(env), 6)]
-    with _wrapped(mode) as env:
-        plain = _results(env, 6)
-    for listed, result in zip(infos, plain, strict=True):
-        columns = result[4]
-        assert len(listed) == 3
-        for index, info in enumerate(listed):
-            assert ("reward_terms/alive" in info) == columns["_reward_terms"][index]
-            if "reward_terms/alive" in info:
-                assert info["reward_terms/alive"] == columns["reward_terms"]["alive"][index]
-                assert not info["termination_terms/out_of_range"]
-            assert ("final_obs" in info) == (mode is SAME and (result[2] | result[3])[index])
-
-
-def test_a_wrapper_that_writes_into_a_view_is_stopped_and_the_engine_keeps_its_memory() -> None:
-    with _wrapped(copies=False) as env:
-        wrapped = wrappers.VectorizeTransformObservation(
-            env, gymnasium.wrappers.TransformObservation, func=lambda one: one * 0, observation_space=None
-        )
-        env.reset(seed=0)
-        shown = env.transport.step(np.zeros((3, 2), np.float32)).observations
-        kept = shown.copy()
-        with pytest.raises(ValueError, match="read-only"):
-            wrapped.observations(shown)
-        assert shown.tobytes() == kept.tobytes()
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_everything_becomes_torch(mode: AutoresetMode) -> None:
     torch = pytest.importorskip("torch")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -247,31 +246,6 @@ def test_what_cannot_be_is_refused(switch: ServiceSwitch) -> None:
     assert not any(switch.streams.values())
 
 
-def test_an_engine_begins_with_what_is_chosen(switch: ServiceSwitch) -> None:
-    switch.choose(["Scene*", "TelemetryService"], ["TelemetryService"], {"*/StreamJointState": 3})
-    assert off(switch) == ["AgentService", "MujocoService", "TelemetryService"]
-    assert switch.streams[JOINTS.name] == 3
-
-
-def test_all_that_can_be_switched_off_at_once_leaves_the_steps(switch: ServiceSwitch) -> None:
-    switch.change(off=["*"])
-    assert off(switch) == ["AgentService", "MujocoService", "SceneService", "TelemetryService"]
-    left = {row.name for row in METHODS if row.name not in switch.refused and row.service == "hazel.rpc.AgentService"}
-    assert left == {"/hazel.rpc.AgentService/Step", "/hazel.rpc.AgentService/ResetAgent"}
-
-
-def test_a_refusal_names_engine_method_and_command(switch: ServiceSwitch) -> None:
-    switch.command = "lucky-transport services shm://demo"
-    switch.change(off=["TelemetryService"])
-    text = (
-        "engine 'toy' does not answer /hazel.rpc.TelemetryService/StreamTelemetry: TelemetryService is switched off; "
-        "its user switches it on: lucky-transport services shm://demo --on TelemetryService"
-    )
-    with pytest.raises(Unimplemented, match=re.escape(text)):
-        switch.check(TELEMETRY)
-    switch.check(JOINTS)
-
-
 def test_the_switch_of_an_engine_that_ends_refuses_everything_for_good(switch: ServiceSwitch) -> None:
     step = method("AgentService/Step")
     switch.check(step)
@@ -353,12 +327,6 @@ def test_ticks_that_a_limit_holds_back_are_not_left_out(monkeypatch: pytest.Monk
     assert (next(ticks), call.dropped) == (1, 0)
     now.s += 0.5
     assert (next(ticks), call.dropped) == (6, 4)
-
-
-@pytest.mark.parametrize("text", ["", "TelemetryService", "=5", "TelemetryService=fast"])
-def test_a_limit_is_a_name_and_a_number(text: str) -> None:
-    with pytest.raises(ConfigError, match="write NAME=RATE"):
-        parse_rates([text])
 
 
 def test_limits_are_read_by_name() -> None:

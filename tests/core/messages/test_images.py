@@ -31,17 +31,6 @@ def test_the_answers_that_can_hold_images_are_these() -> None:
     assert found == {"Step", "StreamCamera", "StreamViewport"}
 
 
-def test_what_is_detached_leaves_the_message_alone_and_everything_else_in_place() -> None:
-    message = _step()
-    bare, images = detach(message)
-    assert images == [b"abc", b"xy"]
-    assert message == _step()
-    for frame, data in zip(frames_of(bare), images, strict=True):
-        assert frame.data == b""
-        frame.data = data
-    assert bare == message
-
-
 @given(message=messages(StepResponse))
 def test_any_message_is_the_same_after_its_images_were_detached_and_put_back(message: StepResponse) -> None:
     before = copy.deepcopy(message)
