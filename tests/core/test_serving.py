@@ -11,7 +11,6 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
     ClosedError,
     ConfigError,
@@ -24,6 +23,7 @@ from lucky_transport.errors import (
 from lucky_transport.host.host import Host
 from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Server, Serving
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 
@@ -45,20 +45,14 @@ class Recorded(Server):
         self._diary.append(f"stop {self._name}")
 
 
-class Ending(ToyEngine):
-    """Writes down when it is closed."""
-
-    def __init__(self, diary: list[str]) -> None:
-        super().__init__(1)
-        self._diary = diary
-
-    def close(self) -> None:
-        self._diary.append("close engine")
+def ending(diary: list[str]) -> ScriptedEngine:
+    """Return an engine that writes down when it is closed."""
+    return ScriptedEngine(on_close=lambda: diary.append("close engine"))
 
 
 def test_servers_start_in_order_and_stop_in_reverse_before_the_engine() -> None:
     diary: list[str] = []
-    with Serving(Ending(diary), [Recorded("a", diary), Recorded("b", diary)]) as serving:
+    with Serving(ending(diary), [Recorded("a", diary), Recorded("b", diary)]) as serving:
         assert [str(endpoint) for endpoint in serving.endpoints] == ["test://a", "test://b"]
     serving.stop()
     assert diary == ["start a", "start b", "stop b", "stop a", "close engine"]
@@ -67,13 +61,13 @@ def test_servers_start_in_order_and_stop_in_reverse_before_the_engine() -> None:
 def test_a_failed_start_stops_the_others_and_the_engine() -> None:
     diary: list[str] = []
     with pytest.raises(NotReachable, match="port taken"):
-        Serving(Ending(diary), [Recorded("a", diary), Recorded("b", diary, fails=True)])
+        Serving(ending(diary), [Recorded("a", diary), Recorded("b", diary, fails=True)])
     assert diary == ["start a", "start b", "stop a", "close engine"]
 
 
 def test_several_threads_may_stop_it() -> None:
     diary: list[str] = []
-    serving = Serving(Ending(diary), [Recorded("a", diary)])
+    serving = Serving(ending(diary), [Recorded("a", diary)])
     threads = [threading.Thread(target=serving.stop) for _ in range(4)]
     for thread in threads:
         thread.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import pydoc
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,31 +18,25 @@ from lucky_transport.call import Call
 from lucky_transport.client import Client, typed
 from lucky_transport.client.service import SERVICES, ItemStream, names_of
 from lucky_transport.deadline import Deadline
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Cancelled, ClosedError
 from lucky_transport.messages import ImageFrame, ListEntitiesResponse, StreamCameraRequest
 from lucky_transport.messages.methods import METHODS, Method
 from lucky_transport.transport import Stream
+from tests.support.scripted_engine import ScriptedEngine
 
 
-class CameraToy(ToyEngine):
+class CameraToy(ScriptedEngine):
     """A toy engine whose only camera, "front", shows what it was asked for."""
 
     def __init__(self) -> None:
-        super().__init__(2)
+        super().__init__(2, streams={"/hazel.rpc.CameraService/StreamCamera": self._stream})
         self.calls: list[Call] = []
-
-    @property
-    def streams(self) -> dict[str, Any]:
-        return {**super().streams, "/hazel.rpc.CameraService/StreamCamera": self._stream}
 
     def _stream(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
         self.calls.append(call)
-        number = 0
-        while not call.is_over:
+        for number in itertools.takewhile(lambda _: not call.is_over, itertools.count()):
             name = request.name or f"camera {request.id.id if request.id else None}"
             yield ImageFrame(b"", request.width, request.target_fps, 4, name, frame_number=number)
-            number += 1
 
 
 @pytest.fixture
