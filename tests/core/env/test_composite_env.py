@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.env.resetting import neutral_actions
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.spec.batch_spec import ArraySpec
-from lucky_transport.spec.composite import Part, flat, pack, unpack, views
+from lucky_transport.spec.composite import flat, unpack, views
 from lucky_transport.testing.trajectories import random_actions
 from lucky_transport.transport import Frame
 
@@ -213,14 +210,3 @@ def test_same_step_gives_the_last_observation_and_infos_of_the_ended_envs_only(m
 
 
 # --- around it ---
-
-
-def test_a_resting_part_is_in_its_bounds() -> None:
-    spec = api.make_engine("toy:composite", 2).spec
-    parts = [Part(("far",), ArraySpec("float32", (2,), 3.0, 4.0)), Part(("low",), ArraySpec("int8", (), -9, -5, n=5))]
-    action, action_parts, _ = pack(parts)
-    rows = neutral_actions(replace(spec, action=action, action_parts=action_parts))
-    assert {name: part.tolist() for name, part in unpack(rows, action_parts).items()} == {
-        "far": [[3, 3], [3, 3]],
-        "low": [-5, -5],
-    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -20,32 +21,23 @@ from lucky_transport.host.host import Host
 from tests.support.waiting import PATIENCE_S
 
 
-def test_an_exchange_is_refused_outside_run_whoever_has_the_lease(host: Host) -> None:
+def test_an_exchange_is_refused_outside_run_and_on_another_thread_than_that_of_run(host: Host) -> None:
     lease = DriverLease(host)
-    for frames in (0, 1):
+
+    def refused() -> bool:
         with pytest.raises(LocalProtocolError, match="an exchange outside `run`"):
             lease.exchange(None)
-        assert lease.frames == frames
-        step_as(lease, "a")
+        return True
 
-
-def test_an_exchange_is_refused_on_another_thread_than_that_of_run(host: Host) -> None:
-    lease = DriverLease(host)
-    refused: list[object] = []
-
-    def exchange() -> None:
-        with pytest.raises(LocalProtocolError, match="an exchange outside `run`"):
-            lease.exchange(None)
-        refused.append(lease.frames)
-
-    def act() -> None:
+    def act() -> bool:
         lease.exchange(None)
-        other = threading.Thread(target=exchange, daemon=True)
-        other.start()
-        other.join(PATIENCE_S)
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(refused).result(PATIENCE_S)
 
-    lease.run(Driver("a"), 1.0, act)
-    assert refused == [1]
+    assert refused()
+    assert lease.run(Driver("a"), 1.0, act)
+    assert refused()
+    assert lease.frames == 1
 
 
 def test_a_client_that_does_nothing_may_be_replaced(host: Host) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import SpecError
 from lucky_transport.spec.batch_spec import DTYPES, ArraySpec, BatchSpec
-from lucky_transport.spec.composite import Part, Path, Record, flat, pack, place, unpack, views
+from lucky_transport.spec.composite import Part, Path, flat, pack, place, unpack, views
 from lucky_transport.spec.spaces import array_of, space_of
 
 ARRAYS = st.builds(
@@ -251,18 +251,6 @@ def test_a_kind_that_does_not_fit_its_numbers_is_refused(changes: dict[str, Any]
 def test_a_kind_of_a_newer_peer_is_seen_as_a_box() -> None:
     plain = ArraySpec("int8", (3,), 0, 1, kind="MultiBinary").to_plain() | {"kind": "MultiQuantum"}
     assert ArraySpec.from_plain(plain) == ArraySpec("int8", (3,), 0, 1)
-
-
-def test_rows_that_come_again_are_not_taken_apart_again() -> None:
-    array, parts, _ = pack([Part(("a",), ArraySpec("float32", (2,))), Part(("b",), ArraySpec("int32"))])
-    record, rows = Record(parts, array.size), np.zeros((3, array.size), np.uint8)
-    found = record.views(rows)
-    found[("b",)][1] = 7
-    assert record.views(rows) is found
-    other = record.views(rows.copy())
-    assert other is not found
-    assert other[("b",)].tolist() == [0, 7, 0]
-    assert not np.shares_memory(other[("b",)], rows)
 
 
 def test_info_parts_need_names() -> None:
