@@ -363,3 +363,16 @@ class Driving(RuleBasedStateMachine):
 
 
 TestDriving = Driving.TestCase
+
+
+def test_a_step_that_comes_after_its_client_has_gone_takes_nothing(host: Host) -> None:
+    lease = DriverLease(host)
+    lease.attach("a", "the first")
+    lease.detach("a")
+    with pytest.raises(Cancelled, match="client a has gone"):
+        step_as(lease, "a")
+    assert host.driver == ""
+    step_as(lease, "b")
+    lease.leave("b")
+    lease.attach("a", "the first")  # and is back
+    step_as(lease, "a")

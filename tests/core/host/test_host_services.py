@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -10,8 +11,6 @@ from typing import Any, ClassVar
 import pytest
 
 from lucky_transport.call import Call
-from lucky_transport.engine import Handler
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ClosedError, ConfigError, TransportError, Unimplemented, UnknownName
 from lucky_transport.hookspecs import ForeignServicesInfo
 from lucky_transport.host import foreign
@@ -29,6 +28,7 @@ from lucky_transport.messages import (
 )
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.process import EngineProcess, unique_name
+from tests.support.scripted_engine import ScriptedEngine
 
 AGENT_SCHEMA = method("AgentService/GetAgentSchema")
 
@@ -93,13 +93,12 @@ def test_an_unknown_optional_term_is_a_warning(host: Host) -> None:
     assert [warning.term_name for warning in result.warnings] == ["touch"]
 
 
-def test_an_engine_may_replace_what_the_host_would_answer() -> None:
-    class Own(ToyEngine):
-        @property
-        def services(self) -> Mapping[str, Handler]:
-            return {AGENT_SCHEMA.name: lambda request: "its own"}
-
-    assert Host(Own(1)).call(AGENT_SCHEMA, GetAgentSchemaRequest()) == "its own"
+@pytest.mark.parametrize("name", ["GetAgentSchema", "Step"])
+def test_an_engine_may_replace_what_the_host_would_answer(name: str) -> None:
+    row = method(f"AgentService/{name}")
+    host = Host(ScriptedEngine(services={row.name: lambda request: "its own"}))
+    assert host.call(row, row.request()) == "its own"
+    assert row.name not in host.agents.answered
 
 
 class InstalledParrots:
@@ -331,3 +330,15 @@ def test_ticks_that_a_limit_holds_back_are_not_left_out(monkeypatch: pytest.Monk
 
 def test_limits_are_read_by_name() -> None:
     assert parse_rates(["a/b=5", "C*=0.5"]) == {"a/b": 5.0, "C*": 0.5}
+
+
+def test_a_refusal_names_engine_method_and_command(switch: ServiceSwitch) -> None:
+    switch.command = "lucky-transport services shm://demo"
+    switch.change(off=["TelemetryService"])
+    text = (
+        "engine 'toy' does not answer /hazel.rpc.TelemetryService/StreamTelemetry: TelemetryService is switched off; "
+        "its user switches it on: lucky-transport services shm://demo --on TelemetryService"
+    )
+    with pytest.raises(Unimplemented, match=re.escape(text)):
+        switch.check(TELEMETRY)
+    switch.check(JOINTS)
