@@ -22,8 +22,7 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from tests.support.fragments import cut
-from tests.support.memory_pipe import MemoryPipe, memory_pipes
+from tests.support.memory_pipe import MemoryPipe, cut, memory_pipes
 
 __all__ = ["EnvelopeFuzz", "FuzzFinding"]
 

@@ -37,7 +37,7 @@ from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.ring import largest_record
 from lucky_transport.shm.wait import STRATEGIES, strategy_code
-from tests.support.fragments import cut
+from tests.support.memory_pipe import cut
 
 __all__ = ["FLAT_KIB", "SoakReport", "soak"]
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from lucky_transport.codec.envelope import ItemRun, Pieces, Popped, decode_compact, encode_compact, joined
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, SpecError
+from lucky_transport.rpc.outgoing import fragment
 
-__all__ = ["MemoryPipe", "memory_pipes"]
+__all__ = ["MemoryPipe", "cut", "memory_pipes"]
 
 
 class _Way:
@@ -144,3 +146,15 @@ def memory_pipes(capacity: int = 512 << 10) -> tuple[MemoryPipe, MemoryPipe]:
     engine = MemoryPipe("client in this process", up, down, changed)
     client.other, engine.other = engine, client
     return client, engine
+
+
+def cut(record: bytes, call: int, largest: int, message_bytes: int = 0) -> Iterator[bytes]:
+    """Yield the records of `largest` bytes at most that carry an envelope; itself when it is short enough."""
+    if len(record) <= largest:
+        yield record
+        return
+    offset = 0
+    while offset < len(record):
+        piece, size = fragment(record, call, offset, largest, message_bytes)
+        yield piece if isinstance(piece, bytes) else b"".join(piece)
+        offset += size

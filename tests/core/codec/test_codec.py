@@ -22,8 +22,7 @@ from lucky_transport.messages import (
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.scalars import F32, U32, U64
 from lucky_transport.messages.values import EncodeError
-from tests.support.message_strategies import any_message, message_classes, messages
-from tests.support.sample_messages import Everything, Leaf, Mixed, Point
+from tests.support.message_strategies import Everything, Leaf, Mixed, Point, any_message, message_classes, messages
 
 
 @dataclass(slots=True)

@@ -25,8 +25,7 @@ from lucky_transport.codec.reader import decode_generic
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages import SetSeedsResponse
 from lucky_transport.messages.fields import Field, fields_of
-from tests.support.message_strategies import any_message, message_classes, messages
-from tests.support.sample_messages import Everything, Leaf
+from tests.support.message_strategies import Everything, Leaf, any_message, message_classes, messages
 
 FLAGS: dict[str, Any] = {
     "f32": number_types.Float32Flags,

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.scalars import F32, F64, U64
-from tests.support.message_strategies import messages
-from tests.support.sample_messages import Leaf, Mixed, Point
+from tests.support.message_strategies import Leaf, Mixed, Point, messages
 from tests.support.waiting import PATIENCE_S
 
 SCHEMA = """

@@ -14,7 +14,7 @@ from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.scalars import F32, U32
 from lucky_transport.messages.scalars import struct as in_place
 from lucky_transport.messages.values import EncodeTypeError
-from tests.support.sample_messages import Colour, Everything
+from tests.support.message_strategies import Colour, Everything
 
 
 def test_an_array_or_a_tuple_is_the_list_of_its_values_whatever_its_type_and_order() -> None:

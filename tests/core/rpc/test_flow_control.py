@@ -15,8 +15,7 @@ from lucky_transport.rpc.fragments import Assemblies, TooLarge
 from lucky_transport.rpc.images import ImageRef
 from lucky_transport.rpc.outgoing import Outgoing
 from lucky_transport.rpc.send_queue import SendQueue
-from tests.support.fragments import cut
-from tests.support.memory_pipe import MemoryPipe, memory_pipes
+from tests.support.memory_pipe import MemoryPipe, cut, memory_pipes
 
 
 @given(

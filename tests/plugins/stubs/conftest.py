@@ -1,5 +1,56 @@
-"""Fixtures that the quick and the exhaustive tests of this folder share."""
+"""What tests of threads and of asyncio share."""
 
 from __future__ import annotations
 
-from tests.support.fixtures.plugins_stubs import forks, handlers_of
+import gc
+import os
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lucky_transport.config import runtime_directories
+from tests.support.forked_programs import SWITCHED, Programs
+from tests.support.resources import STUB_THREADS, connections_of, rings, threads_of
+from tests.support.waiting import until_none_left
+
+PROGRAMS = Path(__file__).parent / "programs"
+QUIET = {"PYTHONUNBUFFERED": "1", "GRPC_VERBOSITY": "NONE"}
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Programs]:
+    """Starts programs as forks of a Python that has imported grpc and what switches it."""
+    with Programs(*SWITCHED, folder=PROGRAMS, **QUIET) as programs:
+        yield programs
+
+
+@pytest.fixture
+def handlers_of() -> Callable[[Mapping[str, Any]], Any]:
+    """Make the generic handler of service "t.Test" for behaviours, or handlers, by "arity Name"."""
+    grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+    def generic(methods: Mapping[str, Any]) -> Any:
+        handlers: dict[str, Any] = {}
+        for title, behaviour in methods.items():
+            arity, _, name = title.partition(" ")
+            make = getattr(grpc, f"{arity}_rpc_method_handler")
+            handlers[name] = behaviour if isinstance(behaviour, grpc.RpcMethodHandler) else make(behaviour)
+        return grpc.method_handlers_generic_handler("t.Test", handlers)
+
+    return generic
+
+
+def in_a_child(work: Callable[[], None]) -> None:
+    """Run `work` in a forked child; fail when it fails there."""
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

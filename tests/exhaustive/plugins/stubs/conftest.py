@@ -1,5 +1,5 @@
-"""Fixtures that the quick and the exhaustive tests of this folder share."""
+"""The fixtures of the quick tests."""
 
 from __future__ import annotations
 
-from tests.support.fixtures.plugins_stubs import forks, handlers_of
+from tests.plugins.stubs.conftest import *  # noqa: F403

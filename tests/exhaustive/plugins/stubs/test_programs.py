@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fixtures.plugins_stubs import PROGRAMS, QUIET
+from tests.plugins.stubs.conftest import PROGRAMS, QUIET
 from tests.support.forked_programs import Program, Programs
 from tests.support.resources import free_port
 

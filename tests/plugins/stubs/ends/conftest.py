@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import gc
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.fixtures.plugins_stubs import nothing_is_left
 from tests.support.forked_programs import Program, Programs
-from tests.support.waiting import PATIENCE_S
+from tests.support.resources import STUB_THREADS, connections_of, rings, threads_of
+from tests.support.waiting import PATIENCE_S, until_none_left
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+from lucky_transport.config import runtime_directories
 from lucky_transport.rpc import completion_thread
 from lucky_transport.shm.files.socket_path import remove_stale_sockets
 from lucky_transport_grpc.runtime import grpc
@@ -23,6 +27,22 @@ from lucky_transport_grpc.runtime import grpc
 from ..differential.aio_ends import AioEnds
 from ..differential.both import ASYNCIO, BOTH, Driver, OverThreads
 from ..differential.ends import OURS, Ends, generic_handler, path
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Nothing of a test may be left: no connection, no memory of rings, no thread, no file."""
+    gc.collect()
+    mapped, threads, mine = rings(), set(threads_of(*STUB_THREADS)), f"lucky_{os.getpid()}_"
+    yield
+
+    def left() -> Collection[object]:
+        gc.collect()
+        files = [path for folder in runtime_directories() for path in Path(folder).glob(f"{mine}*")]
+        memory = ["rings"] * (rings() - mapped)
+        return [*files, *connections_of(mine), *memory, *(set(threads_of(*STUB_THREADS)) - threads)]
+
+    until_none_left(left)
 
 
 class Client:

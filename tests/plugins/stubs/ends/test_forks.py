@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lucky_transport_grpc.runtime import grpc
-from tests.support.fixtures.plugins_stubs import in_a_child
+from tests.plugins.stubs.conftest import in_a_child
 from tests.support.waiting import PATIENCE_S, until_in_loop
 
 from ..differential.aio_ends import AioEnds

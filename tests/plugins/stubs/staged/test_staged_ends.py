@@ -16,7 +16,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
 from lucky_transport_stubs.staged import multicallable
 from lucky_transport_stubs.staged.ending import ending
-from tests.support.fixtures.plugins_stubs import in_a_child
+from tests.plugins.stubs.conftest import in_a_child
 from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")
