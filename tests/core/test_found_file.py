@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -82,34 +82,35 @@ def test_the_search_ends_where_the_owner_changes(name: str, tmp_path: Path, make
     assert _endpoint(project) == ""
 
 
-def test_the_search_ends_at_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = _project(tmp_path)
-    inner = _project(home)
-    monkeypatch.setenv("HOME", str(home))
-    (tmp_path / "lucky_transport.toml").write_text(SETTINGS)
-    assert _endpoint(inner) == ""
-    (home / "lucky_transport.toml").write_text("endpoint = 'shm://home'")
-    assert _endpoint(inner) == "shm://home"
+def _home(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    monkeypatch.setenv("HOME", str(root))
 
 
-@pytest.mark.parametrize("is_worktree", [False, True])
-def test_the_search_ends_at_the_root_of_a_repository(is_worktree: bool, tmp_path: Path) -> None:
+def _home_behind_a_link(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    (root.parent / "link").symlink_to(root)
+    monkeypatch.setenv("HOME", str(root.parent / "link"))
+
+
+def _repository(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    (root / ".git").mkdir()
+
+
+def _worktree(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    (root / ".git").touch()
+
+
+@pytest.mark.parametrize("make_root", [_home, _home_behind_a_link, _repository, _worktree])
+def test_the_search_ends_at_the_home_directory_and_at_the_root_of_a_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_root: Callable[[pytest.MonkeyPatch, Path], None]
+) -> None:
     root = _project(tmp_path)
     inner = _project(root)
     (tmp_path / "lucky_transport.toml").write_text(SETTINGS)
     assert _endpoint(inner) == "shm://planted"
-    (root / ".git").touch() if is_worktree else (root / ".git").mkdir()
-    assert _endpoint(inner) == ""
+    make_root(monkeypatch, root)
+    assert _endpoint(root) == _endpoint(inner) == ""
     (root / "lucky_transport.toml").write_text("endpoint = 'shm://root'")
     assert _endpoint(inner) == "shm://root"
-
-
-def test_a_home_directory_behind_a_link_ends_the_search_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = _project(tmp_path)
-    (tmp_path / "link").symlink_to(home)
-    monkeypatch.setenv("HOME", str(tmp_path / "link"))
-    (tmp_path / "lucky_transport.toml").write_text(SETTINGS)
-    assert _endpoint(home) == ""
 
 
 def test_a_working_directory_that_is_gone_has_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

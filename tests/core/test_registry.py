@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import re
 import subprocess
 import sys
 import weakref
@@ -127,43 +128,37 @@ def test_an_unknown_name_is_answered_with_the_known_ones(kind: str, name: str, t
     assert str(refused.value) == text
 
 
-def test_a_missing_package_names_the_extra_to_install(modules: Path) -> None:
-    (modules / "needs_much.py").write_text("import a_package_nobody_has.inside")
-    with pytest.raises(MissingExtra) as missing:
-        load("needs_much:client", owner="transport 'carrier'", extra="carrier")
-    assert str(missing.value) == (
-        "transport 'carrier' needs the package 'a_package_nobody_has', which is not installed; "
-        + install_command("carrier")
-    )
-    assert isinstance(missing.value, ImportError)
-
-
-@pytest.mark.parametrize(("module", "package"), [("google.protobuf", "protobuf"), ("grpc", "grpcio")])
-def test_a_missing_package_is_called_what_pip_calls_it(modules: Path, module: str, package: str) -> None:
-    text = f"raise ModuleNotFoundError('no module', name={module.partition('.')[0]!r})"
-    (modules / "needs_other_name.py").write_text(text)
-    with pytest.raises(MissingExtra, match=f"needs the package '{package}', which is not installed"):
-        load("needs_other_name:client", owner="transport 'x'", extra="carrier")
+NEEDS = "transport 'carrier' needs the package '{}', which is not installed; " + install_command("carrier")
+FAILED = r"transport 'carrier' failed to load: \w+Error: "
 
 
 @pytest.mark.parametrize(
-    ("text", "extra"),
+    ("text", "extra", "kind", "said"),
     [
-        ("import a_package_nobody_has", ""),
-        ("import lucky_transport.no_such_module", "carrier"),
-        ("raise OSError('libcuda')", "carrier"),
-        ("client_is_missing = 1", "carrier"),
+        (
+            "import a_package_nobody_has.inside",
+            "carrier",
+            MissingExtra,
+            re.escape(NEEDS.format("a_package_nobody_has")),
+        ),
+        *(
+            (f"raise ModuleNotFoundError('', name='{name}')", "carrier", MissingExtra, re.escape(NEEDS.format(package)))
+            for name, package in (("google", "protobuf"), ("grpc", "grpcio"))  # as pip calls it
+        ),
+        ("import a_package_nobody_has", "", BrokenPlugin, FAILED),
+        ("import lucky_transport.no_such_module", "carrier", BrokenPlugin, FAILED),
+        ("raise OSError('libcuda')", "carrier", BrokenPlugin, FAILED),
+        ("client_is_missing = 1", "carrier", BrokenPlugin, FAILED),
+        (None, "carrier", BrokenPlugin, "No module named 'not_loaded'"),
     ],
 )
-def test_any_other_failure_is_a_broken_plugin(modules: Path, text: str, extra: str) -> None:
-    (modules / "is_broken.py").write_text(text)
-    with pytest.raises(BrokenPlugin, match=r"transport 'carrier' failed to load: \w+Error: "):
-        load("is_broken:client", owner="transport 'carrier'", extra=extra)
-
-
-def test_a_plugin_module_that_is_not_there_is_broken_not_missing() -> None:
-    with pytest.raises(BrokenPlugin, match="No module named 'plugin_gone'"):
-        load("plugin_gone:client", owner="transport 'x'", extra="x")
+def test_what_cannot_be_loaded_lacks_an_extra_or_is_broken(
+    modules: Path, text: str | None, extra: str, kind: type[Exception], said: str
+) -> None:
+    if text is not None:
+        (modules / "not_loaded.py").write_text(text)
+    with pytest.raises(kind, match=said):
+        load("not_loaded:client", owner="transport 'carrier'", extra=extra)
 
 
 def test_a_failed_load_keeps_nothing_of_its_caller_alive(modules: Path) -> None:

@@ -254,3 +254,33 @@ async def test_connecting_and_closing_use_no_executor_of_the_program(engine: Slo
         finally:
             gate.set()
         await busy
+
+
+async def test_a_stream_is_cancelled_from_another_thread(engine: SlowToy, client: AsyncClient) -> None:
+    stream = client.camera.stream("stuck")
+    await anext(stream)
+    waiting = asyncio.create_task(_next(stream))
+    await asyncio.sleep(0.01)
+    threading.Thread(target=stream.cancel).start()
+    with pytest.raises(Cancelled):
+        await waiting
+    await until_in_loop(lambda: engine.calls[0].is_over)
+
+
+async def test_closing_ends_what_waits(engine: SlowToy) -> None:
+    client = await lucky_transport.connect_async(engine.endpoint)
+    slow = asyncio.create_task(client.lidar.get_beam_angles())
+    stream = client.camera.stream("stuck")
+    await anext(stream)
+    waiting = asyncio.create_task(_next(stream))
+    await asyncio.sleep(0.01)
+    await client.close()
+    await client.close()
+    with pytest.raises(ClosedError, match="connect again"):
+        await slow
+    with pytest.raises(Cancelled):
+        await waiting
+    with pytest.raises(ClosedError):
+        await client.agent.get_schema()
+    assert repr(client) == "<asyncio client, closed>"
+    await until_in_loop(lambda: engine.calls[0].is_over)

@@ -182,21 +182,15 @@ def test_same_steps_second_exchange_can_fail_too() -> None:
     assert env.step(_zeros(env))[3].all()
 
 
-def test_a_dead_engines_exit_report_is_in_the_error() -> None:
-    _, env = _running(PeerDied("the engine is gone"), owner=Owner("exit status 3\n  Traceback: boom"))
-    with pytest.raises(PeerDied) as died:
-        env.step(_zeros(env))
-    assert str(died.value) == "the engine is gone\nthe engine process ended with exit status 3\n  Traceback: boom"
-    assert isinstance(died.value.__cause__, PeerDied)
-
-
-def test_without_an_exit_report_the_error_is_as_it_came() -> None:
+@pytest.mark.parametrize("report", ["exit status 3\n  Traceback: boom", ""])
+def test_a_dead_engines_exit_report_is_in_the_error(report: str) -> None:
     error = PeerDied("the engine is gone")
-    _, env = _running(error, owner=Owner(""))
+    _, env = _running(error, owner=Owner(report))
     with pytest.raises(PeerDied) as died:
         env.step(_zeros(env))
-    assert died.value is error
-    assert died.value.__cause__ is None
+    said = f"\nthe engine process ended with {report}" if report else ""
+    assert str(died.value) == f"the engine is gone{said}"
+    assert (died.value.__cause__ or died.value) is error
 
 
 # fork
