@@ -222,15 +222,9 @@ def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path, caplog:
     environ = {"LUCKY_TRANSPRT": "shm", "LUCKY_COLOUR": "red", "LUCKYENGINE_HOME": "/opt"}
     for _ in range(2):
         load_settings(environ=environ, directory=tmp_path)
-    assert [record.getMessage() for record in caplog.records] == [
-        "environment variable LUCKY_TRANSPRT has no effect: no such setting; did you mean 'LUCKY_TRANSPORT'?",
-        "environment variable LUCKY_COLOUR has no effect: no such setting; known: LUCKY_TRANSPORT, "
-        "LUCKY_ENDPOINT, LUCKY_SHM_NAME, LUCKY_WAIT, LUCKY_OBSERVATION_SLOTS, LUCKY_STEP_TIMEOUT_S, "
-        "LUCKY_COMMAND_TIMEOUT_S, LUCKY_CONNECT_TIMEOUT_S, LUCKY_START_TIMEOUT_S, "
-        "LUCKY_MAX_MESSAGE_BYTES, LUCKY_GRPC_MAP, LUCKY_GRPC_SERVE, LUCKY_GRPC_SERVE_ONLY, LUCKY_RECORD, "
-        "LUCKY_INTERCEPTORS, LUCKY_SERVICES, LUCKY_WITHOUT_SERVICES, LUCKY_STREAM_FPS, LUCKY_ALLOW_HOST, "
-        "LUCKY_ALLOW_ORIGIN",
-    ]
+    guessed, unknown = (record.getMessage() for record in caplog.records)
+    assert guessed.endswith("LUCKY_TRANSPRT has no effect: no such setting; did you mean 'LUCKY_TRANSPORT'?")
+    assert "LUCKY_COLOUR has no effect: no such setting; known: LUCKY_TRANSPORT, LUCKY_ENDPOINT, " in unknown
 
 
 def test_variables_of_tests_and_of_the_launcher_are_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
