@@ -164,27 +164,3 @@ def test_next_step_does_what_its_rule_says_with_plain_exchanges(seed: int, episo
                 (frame.truncated != 0).tolist(),
             )
             ended = terminated | truncated
-
-
-@settings(max_examples=15)
-@given(seed=st.integers(0, 1000), episode_steps=st.integers(1, 9))
-def test_all_modes_see_the_same_episodes(seed: int, episode_steps: int) -> None:
-    """Every env passes through the same rewards and ends in each mode; only the reset steps in between differ."""
-    actions = np.random.default_rng(seed).uniform(-2, 2, (40, 2)).astype(np.float32)
-
-    def episodes(mode: AutoresetMode) -> list[tuple[float, bool, bool]]:
-        outcomes: list[tuple[float, bool, bool]] = []
-        with _make(mode, 1, episode_steps=episode_steps) as env:
-            env.reset(seed=seed)
-            over = False
-            while len(outcomes) < 40:
-                if over and mode is OFF:
-                    env.reset(options={"reset_mask": np.ones(1, np.bool_)})
-                elif over and mode is NEXT:
-                    env.step(_zeros(env))
-                _, rewards, terminated, truncated, _ = env.step(actions[len(outcomes)][None])
-                over = bool(terminated[0] or truncated[0])
-                outcomes.append((float(rewards[0]), bool(terminated[0]), bool(truncated[0])))
-        return outcomes
-
-    assert episodes(NEXT) == episodes(SAME) == episodes(OFF)

@@ -11,7 +11,7 @@ import pytest
 
 from lucky_transport.errors import EngineFailed, StatusError
 from lucky_transport.rpc.server_call import ServerCall
-from tests.support.call_pair import CallPair
+from tests.support.memory_pipe import CallPair
 from tests.support.waiting import PATIENCE_S
 
 

@@ -13,7 +13,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, ClosedError, PeerTimeout, StatusError
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.lifecycle import Shape
-from tests.support.call_pair import CallPair
+from tests.support.memory_pipe import CallPair
 from tests.support.waiting import PATIENCE_S, soon, until
 
 HEADERS = (("where", "here"), ("raw-bin", b"\x00\xff"))

@@ -26,7 +26,7 @@ from lucky_transport.errors import (
 )
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.unary import UnaryResult
-from tests.support.call_pair import CallPair
+from tests.support.memory_pipe import CallPair
 from tests.support.waiting import PATIENCE_S, soon, until
 
 

@@ -18,8 +18,8 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.flow_control import LATEST
 from lucky_transport.rpc.lifecycle import Shape
 from tests.core.rpc.conftest import hang
-from tests.support.call_pair import CallPair
 from tests.support.interrupted_moments import Interrupted, interrupted_at
+from tests.support.memory_pipe import CallPair
 from tests.support.waiting import soon, until
 
 BEAMS = method("LidarService/GetLidarBeamCount")

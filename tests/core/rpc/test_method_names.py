@@ -13,8 +13,7 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.requests import FIRST_NUMBER, MethodNameDecoder, MethodNameEncoder
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from tests.support.call_pair import CallPair
-from tests.support.memory_pipe import MemoryPipe, memory_pipes
+from tests.support.memory_pipe import CallPair, MemoryPipe, memory_pipes
 from tests.support.waiting import PATIENCE_S, soon
 
 

@@ -19,7 +19,7 @@ from lucky_transport.shm.listener import connecting
 from lucky_transport.shm.listener.handshake import ClientHello
 from lucky_transport.shm.listener.listener import Listener
 from tests.core.shm.conftest import meet
-from tests.support.call_pair import CallPair
+from tests.support.memory_pipe import CallPair
 from tests.support.waiting import soon
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
