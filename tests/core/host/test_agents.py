@@ -16,7 +16,6 @@ from lucky_transport.host.host import Host
 from lucky_transport.host.terms import NegotiatedTerms
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import (
-    GetAgentSchemaRequest,
     GetCameraFrameRequest,
     ImageFrame,
     NamedImageFrame,
@@ -252,9 +251,3 @@ def test_a_step_of_one_agent_is_refused_and_steps_nothing() -> None:
         assert answer.message.startswith("engine 'toy' has observations or actions with parts, and a Step carries one")
         assert answer.message.endswith("step it as a batch, which carries every part as it is")
         assert not client.call(method("AgentService/Step"), StepRequest("agent_1")).success
-
-
-def test_the_other_methods_of_an_agent_answer() -> None:
-    with InprocTransport(Host(make_engine("toy:composite", 2))) as client:
-        schema = client.call(method("AgentService/GetAgentSchema"), GetAgentSchemaRequest("agent_1")).schema
-        assert schema.agent_name == "agent_1"

@@ -50,12 +50,6 @@ def test_an_owned_message_shares_no_memory_with_the_engine() -> None:
     assert owned(mine) is mine
 
 
-def test_a_colour_image_is_an_array_of_rows_of_pixels() -> None:
-    array = image_array(ImageFrame(bytes(range(24)), 4, 2, 3))
-    assert (array.shape, array.dtype) == ((2, 4, 3), np.uint8)
-    assert array[1, 0].tolist() == [12, 13, 14]
-
-
 def test_a_depth_image_is_an_array_of_codes() -> None:
     codes = np.array([[1, 500], [65535, 0]], "<u2")
     array = lucky_transport.image_array(ImageFrame(codes.tobytes(), 2, 2, 1, depth_scale=0.001))
