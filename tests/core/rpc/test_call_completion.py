@@ -125,15 +125,11 @@ def test_the_engine_can_answer_a_stream_without_ever_waiting(pair: CallPair) -> 
 # --- the completion thread ---
 
 
-def test_a_call_ends_though_no_thread_waits(pair: CallPair) -> None:
+def test_a_call_ends_though_no_thread_waits_and_keeps_no_program_alive(pair: CallPair) -> None:
     calls = [pair.client.open("/t/echo", b"%d" % number, shape=Shape.UNARY) for number in range(20)]
     ends = [ended(pair, call) for call in calls]
     assert all(over.wait(PATIENCE_S) for over in ends)
     assert [call.try_recv() for call in calls] == [b"%d" % number for number in range(20)]
-
-
-def test_the_thread_that_ends_such_calls_keeps_no_program_alive(pair: CallPair) -> None:
-    assert ended(pair, pair.client.open("/t/echo", shape=Shape.UNARY)).wait(PATIENCE_S)
     assert {thread.daemon for thread in threading.enumerate() if thread.name == "call completion"} == {True}
 
 

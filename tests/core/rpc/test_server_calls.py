@@ -359,67 +359,38 @@ LONG_NS = 10**12
 
 
 class TimedBench(Bench):
-    """Calls with deadlines in milliseconds, and a timer that counts how often it wanted to be asked again."""
+    """Calls with deadlines in milliseconds. woken: how often their timer wanted to be asked again."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.woken = 0
-        self.deadline_timer = DeadlineTimer(self._wake)
+        self.woken: list[None] = []
+        self.timer = DeadlineTimer(lambda: self.woken.append(None))
 
-    def _wake(self) -> None:
-        self.woken += 1
-
-    def sleep(self) -> None:
-        """Return when the soonest deadline has passed."""
-        time.sleep(self.deadline_timer.timeout_ns(LONG_NS) / 1e9)
-
-    def begin(self, deadline_ms: int) -> ServerCall:
+    def watch(self, deadline_ms: int) -> ServerCall:
         self.feed(Kind.REQUEST, len(self.began) + 1, deadline_ns=deadline_ms * 1_000_000)
+        self.timer.watch(self.began[-1])
         return self.began[-1]
 
 
-def test_a_watched_call_ends_when_its_deadline_has_passed_and_its_caller_has_a_clock_of_its_own() -> None:
+def test_a_watched_call_ends_when_its_deadline_has_passed_and_the_others_go_on() -> None:
     bench, seen = TimedBench(), list[ServerCall]()
-    call = bench.begin(20)
-    call.call.on_end(lambda: seen.append(call))
-    bench.deadline_timer.watch(call)
-    bench.sleep()
-    bench.deadline_timer.expire()
-    assert call.is_ended
-    assert seen == [call]
-    assert len(bench.deadline_timer) == 0
-    assert bench.answers() == []
+    long, short = bench.watch(60_000), bench.watch(20)
+    short.call.on_end(lambda: seen.append(short))
+    time.sleep(bench.timer.timeout_ns(LONG_NS) / 1e9)
+    assert bench.timer.timeout_ns(LONG_NS) == 0
+    bench.timer.expire()
+    assert (short.is_ended, long.is_ended, seen) == (True, False, [short])
+    assert len(bench.timer) == 1
+    assert 50 * 10**9 < bench.timer.timeout_ns(LONG_NS) <= 60 * 10**9
+    assert bench.answers() == [], "its caller has a clock of its own"
 
 
-def test_the_others_go_on_and_are_kept_in_mind() -> None:
+def test_a_timer_asks_to_be_woken_only_for_a_sooner_deadline_and_forgets_what_was_answered() -> None:
     bench = TimedBench()
-    short, long = bench.begin(20), bench.begin(60_000)
-    for call in (long, short):
-        bench.deadline_timer.watch(call)
-    bench.sleep()
-    assert bench.deadline_timer.timeout_ns(LONG_NS) == 0
-    bench.deadline_timer.expire()
-    assert (short.is_ended, long.is_ended) == (True, False)
-    assert 50 * 10**9 < bench.deadline_timer.timeout_ns(LONG_NS) <= 60 * 10**9
-
-
-def test_it_asks_to_be_woken_only_for_a_sooner_deadline() -> None:
-    bench = TimedBench()
-    for deadline_ms, woken in ((60_000, 1), (70_000, 1), (50_000, 2)):
-        bench.deadline_timer.watch(bench.begin(deadline_ms))
-        assert bench.woken == woken
-
-
-def test_a_call_that_was_answered_is_forgotten_at_once() -> None:
-    bench = TimedBench()
-    call = bench.begin(60_000)
-    bench.deadline_timer.watch(call)
-    call.finish(b"answer")
-    assert len(bench.deadline_timer) == 0
-
-
-def test_calls_without_a_deadline_are_not_watched() -> None:
-    bench = TimedBench()
-    bench.deadline_timer.watch(bench.begin(0))
-    assert (len(bench.deadline_timer), bench.woken) == (0, 0)
-    assert bench.deadline_timer.timeout_ns(5) == 5
+    for watched, (deadline_ms, woken) in enumerate(((0, 0), (60_000, 1), (70_000, 1), (50_000, 2))):
+        bench.watch(deadline_ms)
+        assert (len(bench.timer), len(bench.woken)) == (watched, woken)
+        assert watched or bench.timer.timeout_ns(5) == 5
+    for call in bench.began:
+        call.finish(b"answer")
+    assert len(bench.timer) == 0

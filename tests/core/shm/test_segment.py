@@ -7,8 +7,9 @@ import os
 import random
 import struct
 import subprocess
-import sys
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from mmap import mmap
 from pathlib import Path
 
@@ -112,51 +113,30 @@ def test_a_second_engine_of_the_same_name_is_refused_with_the_owners_pid(made: S
         segment.create("one", SPEC, directory=tmp_path)
 
 
-_CLEAN_UP = """
-import sys, time
-from lucky_transport.shm.files import lockfile
-lock = lockfile.acquire(sys.argv[1], lockfile.ENGINE)
-print("taken", flush=True)
-time.sleep(0.05)
-lock.release(unlink=True)
-"""
-
-
 def test_an_engine_waits_for_a_process_that_removes_what_a_dead_one_left(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _CLEAN_UP, f"{tmp_path}/one.lock"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "taken\n"
-        segment.create("one", SPEC, directory=tmp_path).unlink()
-
-
-_DIE_WITH_A_SEGMENT = """
-import os, sys
-from pathlib import Path
-from lucky_transport.shm.segment import segment
-from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-spec = BatchSpec("old", 9, ArraySpec("float32", (5,)), ArraySpec("float32", (2,)))
-segment.create("one", spec, directory=Path(sys.argv[1])).publish_ready()
-os._exit(0)
-"""
+    taken, take = os.pipe()
+    if not (pid := os.fork()):
+        lock = lockfile.acquire(f"{tmp_path}/one.lock", lockfile.ENGINE)
+        os.write(take, b"taken")
+        time.sleep(0.05)
+        if lock is not None:
+            lock.release(unlink=True)
+        os._exit(0)
+    assert os.read(taken, 5) == b"taken"
+    segment.create("one", SPEC, directory=tmp_path).unlink()
+    os.waitpid(pid, 0)
+    for fd in (taken, take):
+        os.close(fd)
 
 
 def _leave_a_dead_engines_segment(directory: Path) -> None:
-    subprocess.run([sys.executable, "-c", _DIE_WITH_A_SEGMENT, str(directory)], check=True)
+    if not (pid := os.fork()):
+        segment.create("one", replace(SPEC, num_envs=9), directory=directory).publish_ready()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert (directory / "one").exists()
 
 
-@pytest.mark.exhaustive
-def test_a_dead_engines_segment_is_taken_over(tmp_path: Path) -> None:
-    _leave_a_dead_engines_segment(tmp_path)
-    one = segment.create("one", SPEC, ring_bytes=RING, directory=tmp_path)
-    one.publish_ready()
-    assert _open(tmp_path).spec.num_envs == 3
-    one.unlink()
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.exhaustive
 def test_a_client_waits_for_the_engine_that_comes_after_a_dead_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,9 +151,9 @@ def test_a_client_waits_for_the_engine_that_comes_after_a_dead_one(
     monkeypatch.setattr("lucky_transport.shm.segment.segment.time.sleep", come)
     assert segment.open_segment("one", Deadline(PATIENCE_S), directory=tmp_path).spec.num_envs == 3
     made[0].unlink()
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.exhaustive
 def test_a_client_waits_for_an_engine_that_is_about_to_take_a_dead_ones_segment_over(tmp_path: Path) -> None:
     _leave_a_dead_engines_segment(tmp_path)
     starting = lockfile.acquire(f"{tmp_path}/one.lock", lockfile.ENGINE)
@@ -185,7 +165,6 @@ def test_a_client_waits_for_an_engine_that_is_about_to_take_a_dead_ones_segment_
         _open(tmp_path)
 
 
-@pytest.mark.exhaustive
 def test_stale_segments_are_listed_and_removed_and_living_ones_are_kept(made: Segment, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

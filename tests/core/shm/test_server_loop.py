@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,23 +16,9 @@ from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.server_loop import ServerLoop, ServerThread
-from tests.core.shm.conftest import Start
 from tests.support.waiting import PATIENCE_S, soon, until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
-
-
-CALLER = """
-import sys
-from pathlib import Path
-from lucky_transport.rpc.client import ClientCalls
-from lucky_transport.deadline import Deadline
-from lucky_transport.shm.listener.connecting import connect_pipe
-calls = ClientCalls(connect_pipe("demo", Deadline(20), directories=[Path(sys.argv[1])]))
-calls.open("/t/wait")
-print("calling", flush=True)
-sys.stdin.read()
-"""
 
 
 class Desk:
@@ -82,12 +66,12 @@ def test_every_client_is_served_under_a_name_of_its_own(desk: Desk) -> None:
     assert {name.encode() for name in desk.left} == names
 
 
-def test_a_killed_client_is_forgotten_and_its_calls_end(desk: Desk, start: Start) -> None:
+def test_a_client_that_is_gone_is_forgotten_and_its_calls_end(desk: Desk) -> None:
     desk.thread.start()
-    process = start(CALLER, desk.folder)
-    assert process.stdout.readline() == "calling\n"
+    pipe = connect_pipe("demo", soon(), directories=[desk.folder])
+    ClientCalls(pipe).open("/t/wait")
     until(lambda: desk.began)
-    os.kill(process.pid, signal.SIGKILL)
+    pipe.close()  # as its end does; what a kill ends is a matter of the pipe
     until(lambda: desk.began[0].is_ended)
     with pytest.raises(PeerDied, match="is gone"):
         desk.began[0].recv()
