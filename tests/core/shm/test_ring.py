@@ -181,18 +181,17 @@ def test_a_record_that_can_never_fit_is_refused_with_the_sizes(length: int) -> N
     assert reader.try_pop() is None
 
 
-@pytest.mark.parametrize("size", [0, 32, 100, 255, 2**32, -64])
-def test_a_ring_of_an_impossible_size_is_refused(size: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "offset", "words"),
+    [
+        *((size, OFFSET, f"a ring of {size} data bytes, expected a power of two") for size in (0, 32, 255, 2**32, -64)),
+        *((SIZE, at, f"a ring of 512 bytes at byte {at} does not fit into 640 bytes") for at in (-8, 4, 136, 2**40)),
+    ],
+)
+def test_a_ring_of_an_impossible_size_or_place_is_refused(size: int, offset: int, words: str) -> None:
     for make in (writer_of, reader_of):
-        with pytest.raises(SegmentError, match=rf"a ring of {size} data bytes, expected a power of two"):
-            make(a_ring(), size=size, offset=OFFSET)
-
-
-@pytest.mark.parametrize("offset", [-8, 4, OFFSET + 72, 2**40])
-def test_a_ring_that_does_not_fit_into_the_memory_is_refused(offset: int) -> None:
-    for make in (writer_of, reader_of):
-        with pytest.raises(SegmentError, match=rf"a ring of 512 bytes at byte {offset} does not fit into 640 bytes"):
-            make(a_ring(), size=SIZE, offset=offset)
+        with pytest.raises(SegmentError, match=words):
+            make(a_ring(), size=size, offset=offset)
 
 
 def put(memory: bytearray, index: int, content: bytes) -> None:

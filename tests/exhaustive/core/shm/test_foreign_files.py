@@ -119,31 +119,24 @@ def _made(directory: Path) -> Iterator[Segment]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_engine_closes_and_leaves_what_others_planted_beside_its_segment(
+def test_what_others_planted_beside_a_segment_is_passed_over_and_left(
     kind: str, shared: Path, make_foreign_file: MakeForeignFile
 ) -> None:
-    with _made(shared):
-        make_foreign_file(shared / "one.images.7", kind)
-        make_foreign_file(shared / "one.looks.7", kind)
-    assert sorted(path.name for path in shared.iterdir()) == ["one.images.7", "one.looks.7"]
+    planted = {"two", "three", "three.lock", "one.images.1", "one.images.7", "one.looks.7"}
+    with _made(shared) as one:
+        copy = one.path.read_bytes()
+        for name in planted:
+            make_foreign_file(shared / name, "file" if name == "three" else kind, copy)
+        assert [found.name for found in segment_files.find(shared)] == ["one"]
+        assert segment_files.remove_stale(shared) == []
+        file = ImageStores(shared / "one").open().make(10)
+        assert file is not None
+        assert (file.number, stat.S_IMODE(file.path.stat().st_mode)) == (2, 0o600)
+        file.unlink()
     with _made(shared):
         pass
     remove_images(shared / "one")
-    assert sorted(path.name for path in shared.iterdir()) == ["one.images.7", "one.looks.7"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_listing_and_removing_stale_segments_passes_over_what_others_planted(
-    kind: str, shared: Path, make_foreign_file: MakeForeignFile
-) -> None:
-    with _made(shared) as one:
-        copy = one.path.read_bytes()
-        make_foreign_file(shared / "two", kind, copy)
-        make_foreign_file(shared / "three", "file", copy)
-        make_foreign_file(shared / "three.lock", kind)
-        assert [found.name for found in segment_files.find(shared)] == ["one"]
-        assert segment_files.remove_stale(shared) == []
-        assert {path.name for path in shared.iterdir()} == {"one", "one.lock", "two", "three", "three.lock"}
+    assert {path.name for path in shared.iterdir()} == planted
 
 
 def test_a_dead_engines_segment_with_a_foreign_lock_is_left_alone(
@@ -168,19 +161,6 @@ def test_sockets_in_a_directory_of_another_user_are_not_touched(
     make_foreign_file(shared / "run" / "one.sock", "socket")
     assert remove_stale_sockets([shared / "run"]) == []
     assert [path.name for path in (shared / "run").iterdir()] == ["one.sock"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_number_of_a_pre_made_file_is_passed_over(
-    kind: str, shared: Path, make_foreign_file: MakeForeignFile
-) -> None:
-    make_foreign_file(shared / "one.images.1", kind)
-    stores = ImageStores(shared / "one")
-    file = stores.open().make(10)
-    assert file is not None
-    assert file.number == 2
-    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
-    assert (shared / "one.images.1").lstat().st_uid == foreign_uid()
 
 
 def test_files_are_private_under_any_umask(tmp_path: Path) -> None:

@@ -116,20 +116,13 @@ def test_another_user_that_guesses_the_names_reads_writes_and_removes_nothing() 
     assert lines == [line for path in map(str, paths) for line in (f"refused {path}",) * 2 + (f"kept {path}",)]
 
 
-def test_another_user_cannot_reach_an_engines_socket(listener: Listener) -> None:
-    hello = ClientHello().to_bytes()
-    assert as_another_user(_CONNECT.format(hello=hello, patience=PATIENCE_S), listener.path) == ["PermissionError"]
-
-
-def test_another_user_that_can_reach_the_socket_gets_no_rings_and_keeps_nobody_out(listener: Listener) -> None:
+def test_another_user_cannot_reach_an_engines_socket_and_would_get_no_rings(listener: Listener) -> None:
     """As if an administrator had opened the directory and the socket: the engine asks the kernel who connects."""
+    connect = _CONNECT.format(hello=ClientHello().to_bytes(), patience=PATIENCE_S)
+    assert as_another_user(connect, listener.path) == ["PermissionError"]
     listener.path.parent.chmod(0o755)
     listener.path.chmod(0o666)
-    hello = ClientHello().to_bytes()
-    assert as_another_user(_CONNECT.format(hello=hello, patience=PATIENCE_S), listener.path) in (
-        ["0 0"],
-        ["ConnectionResetError"],
-    )
+    assert as_another_user(connect, listener.path) in (["0 0"], ["ConnectionResetError"])
     assert listener.clients == 0
     connect_pipe("one", Deadline(PATIENCE_S), directories=[listener.path.parent]).close()
 
