@@ -73,14 +73,21 @@ class PassesCalls(Interceptor):
         return continuation(details, request)
 
 
-class Passes(PassesCalls):
-    """Stands around everything, and changes nothing."""
+class Scripted(PassesCalls):
+    """Does with calls and steps what a test says; without that it passes everything."""
+
+    def __init__(self, on_call: Any = None, on_step: Any = None) -> None:
+        self.on_call, self.on_step = on_call, on_step
+
+    def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
+        return (self.on_call or super().intercept_call)(continuation, details, request)
 
     def intercept_stream(self, continuation: Any, details: Any, request: Any) -> Any:
         return continuation(details, request)
 
     def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
-        return continuation(details, actions, control)
+        given = (details, actions, control)
+        return self.on_step(continuation, *given) if self.on_step else continuation(*given)
 
 
 def _told(outcome: Future[Any]) -> str:
@@ -181,21 +188,14 @@ def test_an_error_passes_and_is_the_callers(endpoint: str) -> None:
 
 
 def test_what_an_interceptor_raises_the_caller_gets_and_the_connection_goes_on(endpoint: str) -> None:
-    class Refuses(Interceptor):
-        armed = True
+    refusals = [PermissionError("not today")] * 3
 
-        def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
-            if self.armed:
-                raise PermissionError(details.method.short_name)
-            return continuation(details, request)
+    def refuse(continuation: Any, *given: Any) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return continuation(*given)
 
-        def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
-            if self.armed:
-                raise PermissionError("step")
-            return continuation(details, actions, control)
-
-    refuses = Refuses()
-    with opened(endpoint, refuses) as transport:
+    with opened(endpoint, Scripted(refuse, refuse)) as transport:
         for refused in (
             lambda: transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0")),
             lambda: transport.step(zeros(transport)),
@@ -203,28 +203,23 @@ def test_what_an_interceptor_raises_the_caller_gets_and_the_connection_goes_on(e
         ):
             with pytest.raises(PermissionError):
                 refused()
-        refuses.armed = False
         assert transport.step(zeros(transport), np.ones(2, np.uint8)).seq == 1
         assert transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0")).schema.agent_name == "agent_0"
 
 
 def test_an_interceptor_may_change_actions_and_requests_and_answer_itself(endpoint: str) -> None:
-    class Changes(Interceptor):
-        answer: Any = None
+    answer: Future[Any] = Future()
 
-        def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
-            if self.answer is not None:
-                future: Future[Any] = Future()
-                future.set_result(self.answer)
-                return future
-            return continuation(replace(details, deadline=Deadline(5)), replace(request, agent_name="agent_1"))
+    def change(continuation: Any, details: Any, request: Any) -> Any:
+        if answer.done():
+            return answer
+        return continuation(replace(details, deadline=Deadline(5)), replace(request, agent_name="agent_1"))
 
-        def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
-            return continuation(details, np.ones_like(actions), control)
+    def act(continuation: Any, details: Any, actions: Any, control: Any) -> Any:
+        return continuation(details, np.ones_like(actions), control)
 
-    changes = Changes()
     with (
-        opened(endpoint, changes) as transport,
+        opened(endpoint, Scripted(change, act)) as transport,
         api.serve(_Counts(), "inproc://plain"),
         opened("inproc://plain") as plain,
     ):
@@ -233,16 +228,13 @@ def test_an_interceptor_may_change_actions_and_requests_and_answer_itself(endpoi
         changed = transport.step(zeros(transport)).observations.copy()
         assert np.array_equal(changed, plain.step(zeros(plain) + 1).observations)
         assert transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0")).schema.agent_name == "agent_1"
-        changes.answer = "from a cache"
+        answer.set_result("from a cache")
         assert transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0")) == "from a cache"
 
 
 def test_a_future_that_an_interceptor_never_finishes_is_waited_for_until_the_deadline(endpoint: str) -> None:
-    class Forgets(Interceptor):
-        def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
-            return Future()
-
-    with opened(endpoint, Forgets()) as transport, pytest.raises(PeerTimeout, match=r"did not end within 0\.0"):
+    forgets = Scripted(lambda *_: Future())
+    with opened(endpoint, forgets) as transport, pytest.raises(PeerTimeout, match=r"did not end within 0\.0"):
         transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"), Deadline(0.01))
 
 
@@ -341,11 +333,11 @@ def test_envs_step_on_their_own_where_no_interceptor_sees_steps(scheme: str) -> 
             transport.send_envs(zeros(transport))
             assert transport.recv_envs(2, Deadline(PATIENCE_S))[0].tolist() == [0, 1]
             assert (transport.capabilities.async_envs, transport.envs_under_way) == (True, 0)
-    both: tuple[dict[str, Any], ...] = ({"interceptors": (Passes(),)}, {})
+    both: tuple[dict[str, Any], ...] = ({"interceptors": (Scripted(),)}, {})
     for settings in both:
         with (
             api.serve(ToyEngine(2, parallel_envs=2), f"{scheme}://{unique_name()}", **settings) as serving,
-            api.open_transport(serving.endpoints[0], load_settings({"interceptors": (Passes(),)})) as transport,
+            api.open_transport(serving.endpoints[0], load_settings({"interceptors": (Scripted(),)})) as transport,
         ):
             assert not transport.capabilities.async_envs
             with pytest.raises(Unimplemented, match=r"use step\(\)"):
@@ -353,15 +345,14 @@ def test_envs_step_on_their_own_where_no_interceptor_sees_steps(scheme: str) -> 
 
 
 def test_what_an_interceptor_on_the_engines_side_raises_is_an_error_of_the_engine() -> None:
-    class Refuses(Interceptor):
-        def intercept_call(self, continuation: Any, details: Any, request: Any) -> Any:
-            raise RuntimeError("not today")
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("not today")
 
-        def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
-            return continuation(details, actions + 1, control)
+    def change(continuation: Any, details: Any, actions: Any, control: Any) -> Any:
+        return continuation(details, actions + 1, control)
 
     with (
-        api.serve("toy", f"shm://{unique_name()}", interceptors=[Refuses()]) as serving,
+        api.serve("toy", f"shm://{unique_name()}", interceptors=[Scripted(refuse, change)]) as serving,
         api.open_transport(serving.endpoints[0]) as transport,
     ):
         with pytest.raises(EngineFailed, match="not today"):
@@ -372,41 +363,44 @@ def test_what_an_interceptor_on_the_engines_side_raises_is_an_error_of_the_engin
 
 @pytest.mark.parametrize("slots", [1, 3])
 def test_both_sides_see_the_frame_of_the_step(slots: int) -> None:
-    class Sees(Interceptor):
-        def __init__(self) -> None:
-            self.observations: list[Any] = []
+    engine, client = list[Any](), list[Any]()
 
-        def intercept_step(self, continuation: Any, details: Any, actions: Any, control: Any) -> Any:
-            outcome = continuation(details, actions, control)
-            outcome.add_done_callback(lambda done: self.observations.append(done.result().observations.copy()))
+    def seen_by(frames: list[Any]) -> Interceptor:
+        def see(continuation: Any, *given: Any) -> Any:
+            outcome = continuation(*given)
+            outcome.add_done_callback(lambda done: frames.append(done.result().observations.copy()))
             return outcome
 
-    engine, client = Sees(), Sees()
+        return Scripted(on_step=see)
+
     with (
-        api.serve(_Counts(), f"shm://{unique_name()}", observation_slots=slots, interceptors=[engine]) as serving,
-        opened(str(serving.endpoints[0]), client) as transport,
+        api.serve(
+            _Counts(), f"shm://{unique_name()}", observation_slots=slots, interceptors=[seen_by(engine)]
+        ) as serving,
+        opened(str(serving.endpoints[0]), seen_by(client)) as transport,
     ):
         assert transport.observation_slots == slots
         for number in range(5):
             transport.step(zeros(transport) + number)
-    assert len(engine.observations) == len(client.observations) == 5
-    assert np.array_equal(engine.observations, client.observations)
-    assert not np.array_equal(engine.observations[0], engine.observations[1])
+    assert len(engine) == len(client) == 5
+    assert np.array_equal(engine, client)
+    assert not np.array_equal(engine[0], engine[1])
 
 
 # --- the setting ---
 
 
-def test_a_name_that_no_plugin_offers_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UnknownName, match=r"no interceptor 'opentelemetri'; did you mean 'opentelemetry'"):
-        lucky_transport.connect("shm://nowhere", interceptors="opentelemetri")
-    with pytest.raises(UnknownName, match="variants of 'opentelemetry': opentelemetry:metrics"):
-        lucky_transport.connect("shm://nowhere", interceptors="opentelemetry:logs")
-
-
-@pytest.mark.parametrize(("given", "text"), [(3, "expected names"), ([3], "got 3; pass names, or objects")])
-def test_what_is_no_interceptor_is_refused(given: Any, text: str) -> None:
-    with pytest.raises(ConfigError, match=text):
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ("opentelemetri", UnknownName, "no interceptor 'opentelemetri'; did you mean 'opentelemetry'"),
+        ("opentelemetry:logs", UnknownName, "variants of 'opentelemetry': opentelemetry:metrics"),
+        (3, ConfigError, "expected names"),
+        ([3], ConfigError, "got 3; pass names, or objects"),
+    ],
+)
+def test_what_is_no_interceptor_is_refused(given: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
         lucky_transport.connect("shm://nowhere", interceptors=given)
 
 
@@ -419,4 +413,4 @@ class TestIntercepted(TransportContract):
 
     declares = Capabilities(zero_copy=True, streams=True, sessions=True, images=True)
     endpoint = "shm://{name}"
-    settings = {"interceptors": (Passes(), Passes())}  # noqa: RUF012 - read only
+    settings = {"interceptors": (Scripted(), Scripted())}  # noqa: RUF012 - read only

@@ -173,3 +173,13 @@ def assert_refused_in_a_child(*uses: Callable[[], object], close: Callable[[], o
         finally:
             os._exit(refused)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == len(uses)
+
+
+# -- event loops
+
+
+def is_readable(watched: MemfdPipe | Poller, timeout_s: float = 0.0) -> bool:
+    """True when the descriptor that an event loop watches is readable within the timeout."""
+    poller = select.poll()
+    poller.register(watched.fileno(), select.POLLIN)
+    return bool(poller.poll(timeout_s * 1000))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import threading
 import time
 from collections.abc import Callable
@@ -16,16 +15,10 @@ from lucky_transport.errors import ClosedError, RemoteProtocolError
 from lucky_transport.shm.listener import connecting, handshake
 from lucky_transport.shm.listener.handshake import RingPair
 from lucky_transport.shm.listener.poller import Poller, PollResult
-from tests.core.shm.conftest import Connect, assert_refused_in_a_child
+from tests.core.shm.conftest import Connect, assert_refused_in_a_child, is_readable
 from tests.support.waiting import call_later, until
 
 LONG_NS = 20_000_000_000
-
-
-def is_readable(pipes: Poller, timeout_s: float = 0.0) -> bool:
-    poller = select.poll()
-    poller.register(pipes.fileno(), select.POLLIN)
-    return bool(poller.poll(timeout_s * 1000))
 
 
 def look_until_nothing(pipes: Poller) -> None:

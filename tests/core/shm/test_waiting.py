@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 import threading
@@ -17,14 +16,13 @@ from lucky_transport import native
 from lucky_transport.errors import PeerDied
 from lucky_transport.native import RingWriter
 from lucky_transport.shm import wait
-from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.listener.poller import Poller
 from lucky_transport.shm.ring import ring_bytes
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from lucky_transport.shm.segment.channel import Result
 from lucky_transport.shm.timing import NATIVE
 from lucky_transport.shm.wait import STRATEGIES, LoopLooks
-from tests.core.shm.conftest import Connect
+from tests.core.shm.conftest import Connect, is_readable
 
 USUAL_NS, SOON_NS = 150_000, 800_000
 LATER_NS = SOON_NS + 1
@@ -285,12 +283,6 @@ def test_a_yield_that_gives_the_core_to_another_program_makes_the_next_waits_par
         assert reader.spin_ns == 0
     reader.wait(0)
     assert reader.spin_ns == USUAL_NS
-
-
-def is_readable(watched: MemfdPipe | Poller) -> bool:
-    poller = select.poll()
-    poller.register(watched.fileno(), select.POLLIN)
-    return bool(poller.poll(0))
 
 
 def test_a_pipe_is_not_rung_while_a_loop_looks(clock: Clock, connect: Connect) -> None:
