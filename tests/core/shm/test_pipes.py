@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import select
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,9 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, RemoteProtocolError, SpecError
+from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, RemoteProtocolError
 from lucky_transport.rpc.pipe import Pipe
-from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.liveness import LockHolder
 from lucky_transport.shm.listener.listener import Listener
@@ -41,11 +39,14 @@ ARENA, LONG = 1 << 20, b"0123456789" * 70_000
 
 
 class Ends(NamedTuple):
-    """Of a pipe with rings of 4096 bytes. leave: ends the engine, for the client. waiting: who waits, for whom."""
+    """Of a pipe with rings of 4096 bytes. waiting: who waits, for whom. leave: ends the engine for the client, which is
+    told so by `words`.
+    """
 
     client: Any
     engine: Any
     leave: Callable[[], object]
+    words: str
     waiting: tuple[tuple[Pipe, Pipe], ...]
 
 
@@ -77,7 +78,8 @@ def open_ends(segment: Segment, holder: tuple[lockfile.Lock, LockHolder]) -> Ite
         engine = SegmentPipe.engine_end(segment, strategy=strategy)
         client = SegmentPipe.client_end(segment, holder[1], strategy=strategy, peer_bits=PEER_WAKES)
         opened.extend((client, engine))
-        return Ends(client, engine, holder[0].release, ((client, engine),))
+        words = r"the process of the engine \(pid 7\) ended; start the engine and connect"
+        return Ends(client, engine, holder[0].release, words, ((client, engine),))
 
     yield open_both
     for pipe in opened:
@@ -98,12 +100,14 @@ def ends(request: pytest.FixtureRequest) -> Ends:
     where, wait = request.param
     if where == "memory":
         client, engine = memory_pipes(4096)
-        return Ends(client, engine, engine.die, ((client, engine), (engine, client)))
+        return Ends(client, engine, engine.die, "is gone", ((client, engine), (engine, client)))
     opened = request.getfixturevalue(where)
     if where == "open_ends":
         return opened(STRATEGIES[wait])
     client, engine = opened(strategy=STRATEGIES[wait])
-    return Ends(client, engine, engine.close, ((client, engine), (engine, client)))
+    return Ends(
+        client, engine, engine.close, "closed the connection; connect again", ((client, engine), (engine, client))
+    )
 
 
 def fill(pipe: Pipe) -> None:
@@ -155,10 +159,9 @@ def test_the_end_of_the_peer_ends_every_wait_after_its_last_record(ends: Ends) -
     ends.leave()
     assert client.wait(LONG_NS)
     assert client.try_pop() == b"last"
-    with pytest.raises(PeerDied):
-        client.wait(LONG_NS)
-    with pytest.raises(PeerDied):
-        client.wait_writable(1000, LONG_NS)
+    for wait in (lambda: client.wait(LONG_NS), lambda: client.wait_writable(1000, LONG_NS)):
+        with pytest.raises(PeerDied, match=ends.words):
+            wait()
 
 
 def test_closing_ends_what_other_threads_wait_for_and_all_use(ends: Ends) -> None:
@@ -218,30 +221,18 @@ for line in sys.stdin:
 def other_process(listener: Listener, start: Start) -> tuple[Any, MemfdPipe]:
     """Start a client process; return it and the engine's end of its pipe."""
     process = start(CLIENT, listener.path.parent)
-    pipes: list[MemfdPipe] = []
-    until = time.monotonic() + 20
-    while not pipes and time.monotonic() < until:
-        select.select([listener], [], [], 1)
-        pipes = listener.advance()
+    [engine] = until(listener.advance)
     assert process.stdout.readline() == "connected\n"
-    assert pipes[0].wait(LONG_NS)
-    assert pipes[0].try_pop() == b"hello"
-    return process, pipes[0]
+    assert engine.wait(LONG_NS)
+    assert engine.try_pop() == b"hello"
+    return process, engine
 
 
-def test_a_record_that_no_arena_holds_is_refused_with_the_sizes(connect: Connect) -> None:
-    client, engine = connect()
-    assert client.largest_record == engine.largest_record == DEFAULT_ARENA_BYTES
-    with pytest.raises(SpecError, match="expected 1 to 67174400 in a ring of 4096 with an arena of 67174400"):
-        client.wait_writable(DEFAULT_ARENA_BYTES + 1, LONG_NS)
-
-
-def test_a_peer_that_closed_is_told_from_a_dead_one_also_to_a_loop(connect: Connect) -> None:
+def test_a_loop_is_told_that_its_peer_closed_and_that_its_own_end_did(connect: Connect) -> None:
     client, engine = connect()
     engine.close()
-    for use in (lambda: client.wait(LONG_NS), client.arm):
-        with pytest.raises(PeerDied, match="closed the connection; connect again"):
-            use()
+    with pytest.raises(PeerDied, match="closed the connection; connect again"):
+        client.arm()
     client.close()
     for use in (client.arm, client.fileno):
         with pytest.raises(ClosedError, match="is closed; connect again"):
@@ -391,12 +382,6 @@ def test_a_request_wakes_an_engine_that_is_parked_in_its_channel(segment: Segmen
     assert in_segment.client.fileno() == -1
     with pytest.raises(LocalProtocolError, match="no descriptor"):
         in_segment.client.arm()
-
-
-def test_an_engine_that_ended_is_named_with_the_remedy(in_segment: Ends) -> None:
-    in_segment.leave()
-    with pytest.raises(PeerDied, match=r"the process of the engine \(pid 7\) ended; start the engine and connect"):
-        in_segment.client.wait(LONG_NS)
 
 
 def test_a_new_engines_end_starts_with_empty_rings(segment: Segment, holder: tuple[lockfile.Lock, LockHolder]) -> None:
