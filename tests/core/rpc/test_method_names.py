@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -14,7 +13,7 @@ from lucky_transport.rpc.requests import FIRST_NUMBER, MethodNameDecoder, Method
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.memory_pipe import CallPair, MemoryPipe, memory_pipes
-from tests.support.waiting import PATIENCE_S, soon
+from tests.support.waiting import soon
 
 
 def test_the_second_request_of_a_method_is_a_plain_one(
@@ -90,22 +89,6 @@ def test_a_long_request_that_was_refused_gave_no_number(open_pair: Callable[...,
         else:
             with pytest.raises(SpecError, match="a message of 9000 bytes, the limit is 5000"):
                 pair.client.unary("/t/echo", bytes(length), soon())
-
-
-def test_threads_that_name_a_method_at_the_same_time_are_all_understood(pair: CallPair) -> None:
-    answers: list[bytes] = []
-    start = threading.Barrier(8)
-
-    def call() -> None:
-        start.wait(PATIENCE_S)
-        answers.extend(pair.client.unary("/t/echo", b"x", soon()) for _ in range(20))
-
-    threads = [threading.Thread(target=call) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    assert answers == [b"x"] * 160
 
 
 def test_there_are_only_so_many_numbers_and_the_other_methods_go_by_name() -> None:
