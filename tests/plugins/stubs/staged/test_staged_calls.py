@@ -29,6 +29,14 @@ def seen(outcome: CallOutcome | None) -> tuple[Any, ...] | None:
     return outcome and (list(outcome.items), outcome.code, outcome.details, outcome.headers, outcome.trailing)
 
 
+def counting(request: bytes, context: Any) -> Iterator[bytes]:
+    """Serve a stream until its caller leaves it."""
+    for number in range(100_000):
+        if not context.is_active():
+            return
+        yield number.to_bytes(4)
+
+
 def is_equal(comparison: Comparison) -> bool:
     return comparison.why == "" and seen(comparison.shadow) == seen(comparison.primary)
 
@@ -136,13 +144,7 @@ def test_a_stream_that_the_caller_leaves_is_compared_as_far_as_both_came(
 ) -> None:
     policy.default = decision
 
-    def count(request: bytes, context: Any) -> Iterator[bytes]:
-        for number in range(100_000):
-            if not context.is_active():
-                return
-            yield number.to_bytes(4)
-
-    with serve({"unary_stream Count": count}).channel() as channel:
+    with serve({"unary_stream Count": counting}).channel() as channel:
         call = channel.unary_stream(COUNT)(b"")
         assert next(call) == bytes(4)
         if leave == "cancel":
@@ -286,13 +288,7 @@ async def test_asyncio_a_stream_that_the_caller_leaves_is_noted_as_far_as_it_cam
 ) -> None:
     policy.default = decision
 
-    def count(request: bytes, context: Any) -> Iterator[bytes]:
-        for number in range(100_000):
-            if not context.is_active():
-                return
-            yield number.to_bytes(4)
-
-    pair = serve({"unary_stream Count": count})
+    pair = serve({"unary_stream Count": counting})
 
     async with pair.aio_channel() as channel:
         call = channel.unary_stream(COUNT)(b"")

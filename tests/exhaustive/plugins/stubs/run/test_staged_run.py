@@ -301,40 +301,24 @@ def shown(line: CommandLine, *arguments: str) -> str:
     return done.stdout
 
 
-def test_declared_reads_are_asked_twice_and_compared(served: Served, run_staged: RunStaged, tmp_path: Path) -> None:
-    calls = tmp_path / "calls"
-    with served("--calls", str(calls)) as where:
-        run_staged(where, _READS, _EFFECTS)
-    assert Counter((one["method"].rpartition("/")[2], one["verdict"]) for one in evidence(tmp_path)) == {
-        ("GetForecast", "equal"): 6,
-        ("WatchForecast", "equal"): 4,
-    }
-    came = Counter(calls.read_text().split())
-    assert came["GetForecast"] >= 12  # more where a shadow was late
-    assert came["WatchForecast"] >= 8
-    for one in evidence(tmp_path):
+def test_declared_reads_alone_are_asked_twice_compared_and_known_by_name_and_effect(
+    served: Served, run_staged: RunStaged, forked_line: CommandLine, tmp_path: Path
+) -> None:
+    with served("--calls", str(tmp_path / "calls")) as where:
+        run_staged(where, f"{_CHANGES}{_READS}", _EFFECTS)
+    came = Counter((tmp_path / "calls").read_text().split())
+    assert came.pop("GetForecast") >= 12  # more where a shadow was late
+    assert came.pop("WatchForecast") >= 8
+    assert came == {"SetStation": 1, "PutStation": 1, "Report": 1, "Chat": 1}
+    reads = [one for one in evidence(tmp_path) if one["method"].endswith("Forecast")]
+    seen = Counter((one["method"].rpartition("/")[2], one["verdict"]) for one in reads)
+    assert seen == {("GetForecast", "equal"): 6, ("WatchForecast", "equal"): 4}
+    for one in reads:
         assert list(one["left_out"]) == ["that it changes nothing"]
         assert (one["shadow"]["transport"], one["shadow"]["code"]) == ("shm", one["authority"]["code"])
         assert min(one["shadow"]["us"], one["authority"]["us"]) > 0
-
-
-def test_no_other_method_is_asked_twice(served: Served, run_staged: RunStaged, tmp_path: Path) -> None:
-    calls = tmp_path / "calls"
-    with served("--calls", str(calls)) as where:
-        run_staged(where, f"{_READS}{_CHANGES}")
-    came = Counter(calls.read_text().split())
-    del came["GetForecast"]
-    assert came == {"WatchForecast": 4, "SetStation": 1, "PutStation": 1, "Report": 1, "Chat": 1}
-    whys = {one["why"] for one in evidence(tmp_path) if one["method"].endswith("WatchForecast")}
-    assert len(whys) == 1
-    assert whys.pop() == "nothing says that it is a read, so it is not made twice"
-
-
-def test_what_was_seen_is_known_by_name_and_effect_without_the_program(
-    served: Served, run_staged: RunStaged, forked_line: CommandLine
-) -> None:
-    with served() as where:
-        run_staged(where, _READS, _EFFECTS)
+    whys = [one["why"] for one in evidence(tmp_path) if one["method"].endswith("Report")]
+    assert whys == ["nothing says that it is a read, so it is not made twice"]
     rows = json.loads(shown(forked_line, "stage", "show", "Weather/*", "--json"))["methods"]
     assert {row["method"].rpartition("/")[2]: row["effect"] for row in rows} == {
         "Chat": "world",
