@@ -21,8 +21,8 @@ from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Engine
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import PeerDied
-from lucky_transport.messages import GetSceneInfoRequest, StreamCameraRequest
+from lucky_transport.errors import PeerDied, PeerTimeout
+from lucky_transport.messages import GetSceneInfoRequest, ImageFrame, StreamCameraRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.rpc.pipe import Pipe
@@ -76,7 +76,7 @@ class Silent(ToyEngine):
     def streams(self) -> dict[str, Any]:
         def items(request: Any, call: Any) -> Iterator[Any]:
             self.release.wait(PATIENCE_S)
-            yield from ()
+            yield ImageFrame(b"", 1, 1, 4, request.name, frame_number=7)
 
         return {**super().streams, CAMERA.name: items}
 
@@ -210,12 +210,12 @@ class Ends:
 
     def typed(self) -> None:
         with self._engine(), api.connect(f"shm://{self.name}") as client:
-            list(client.camera.stream("one"))
+            assert len(list(client.camera.stream("one"))) == 1
 
     def typed_in_a_loop(self) -> None:
         async def call() -> None:
             async with lucky_transport.connect_async(f"shm://{self.name}") as client:
-                assert [item async for item in client.camera.stream("one")] == []
+                assert len([item async for item in client.camera.stream("one")]) == 1
 
         with self._engine():
             asyncio.run(call())
@@ -302,3 +302,23 @@ def test_the_end_of_either_process_wakes_the_other_one_from_a_call(call: str) ->
 def _is_woken_by_a_death(begins: str) -> bool:
     """True while a thread whose name begins so sleeps until something comes or another process ends."""
     return any(thread.name.startswith(begins) and "pidfd" in wakers(thread) for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("scheme", ["shm", "grpc"])
+def test_a_call_ends_by_the_setting_and_a_stream_without_a_deadline_waits_on(scheme: str) -> None:
+    if scheme == "grpc":
+        pytest.importorskip("grpc")
+    engine = Silent()
+    place = "127.0.0.1:0" if scheme == "grpc" else unique_name()
+    with (
+        api.serve(engine, f"{scheme}://{place}") as serving,
+        api.connect(str(serving.endpoints[0]), command_timeout_s=0.2) as client,
+    ):
+        waiting = client.camera.stream("one")
+        limited = client.camera.stream("other", timeout_s=0.2)
+        with pytest.raises(PeerTimeout):
+            client.scene.get_scene_info()
+        with pytest.raises(PeerTimeout):
+            next(limited)
+        engine.release.set()
+        assert next(waiting).frame_number == 7

@@ -1,11 +1,15 @@
-"""The rows of a policy on a GPU in `bench --suite training`, with the real PyTorch, on the CPU at least."""
+"""With the real PyTorch, on the CPU: `env.observations_torch`, and the bench's rows of a policy on a GPU."""
 
 from __future__ import annotations
 
+import re
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+
+from lucky_transport.errors import ConfigError, DeviceError
 
 pytest.importorskip("hdrh", reason="the bench is not installed: pip install 'lucky-transport[bench]'")
 
@@ -17,6 +21,52 @@ from lucky_transport_migration.bench.suites import training_gpu
 from lucky_transport_migration.bench.suites.training import TRAINING, cases_of, plan_of_training
 from lucky_transport_migration.bench.workloads import gpu
 from lucky_transport_migration.bench.workloads.gpu_engine import GpuEngine
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_the_tensor_is_the_newest_observation(make: Any, torch: Any, copy: bool) -> None:
+    with make("toy", 3, copy=copy) as env, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        observations, _ = env.reset(seed=1)
+        for _ in range(3):
+            tensor = env.observations_torch("cpu")
+            assert tensor.dtype == torch.float32
+            assert torch.equal(tensor, torch.tensor(observations))
+            if env.transport.name == "shm":  # what gRPC receives is read-only, and PyTorch has no such tensors
+                assert (tensor.data_ptr() == observations.ctypes.data) is not copy
+            observations = env.step(np.zeros((3, 2), np.float32))[0]
+
+
+def test_jax_reads_the_tensor_by_dlpack_and_its_actions_are_taken(make: Any) -> None:
+    jax = pytest.importorskip("jax")
+    with make("toy", 3) as env:
+        observations, _ = env.reset(seed=1)
+        np.testing.assert_array_equal(jax.dlpack.from_dlpack(env.observations_torch("cpu")), observations)
+        stepped = env.step(jax.numpy.full((3, 2), 0.3, dtype="float32"))[0]
+        env.reset(seed=1)
+        np.testing.assert_array_equal(env.step(np.full((3, 2), 0.3, np.float32))[0], stepped)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", None, [0]])
+def test_what_is_no_device_is_named_in_one_line(make: Any, torch: Any, device: Any) -> None:
+    with make("toy", 1) as env:
+        env.reset(seed=1)
+        with pytest.raises(ConfigError, match=re.escape(f"device {device!r}: ")) as caught:
+            env.observations_torch(device)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_gpu_that_is_not_there_is_an_error_of_ours(make: Any, torch: Any) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with make("toy", 1) as env:
+        env.reset(seed=1)
+        with pytest.raises(DeviceError, match="sees no CUDA device"):
+            env.observations_torch("cuda")
+
+
+# --- `bench --suite training` ---
+
 
 _SIZE = "3 x 5"
 
