@@ -77,13 +77,13 @@ def intercepted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         for instrumentor in instrumentors:
             instrumentor.uninstrument()
         return
-    plain, interceptor = grpc.insecure_channel, _Lazy() if request.param == "lazy" else _Eager()
-
-    def insecure_channel(*arguments: Any, **named: Any) -> Any:
-        return grpc.intercept_channel(plain(*arguments, **named), interceptor)
-
-    monkeypatch.setattr(grpc, "insecure_channel", insecure_channel)
+    _intercept(monkeypatch, _Lazy() if request.param == "lazy" else _Eager())
     yield
+
+
+def _intercept(monkeypatch: pytest.MonkeyPatch, interceptor: Any) -> None:
+    plain = grpc.insecure_channel
+    monkeypatch.setattr(grpc, "insecure_channel", lambda *a, **n: grpc.intercept_channel(plain(*a, **n), interceptor))
 
 
 class _Endless(ToyEngine):
@@ -245,8 +245,7 @@ def test_what_a_stream_makes_current_is_not_current_for_its_caller(
     serve: Any, connect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving: Serving = serve(num_envs=1)
-    plain = grpc.insecure_channel
-    monkeypatch.setattr(grpc, "insecure_channel", lambda *a, **n: grpc.intercept_channel(plain(*a, **n), _Spanning()))
+    _intercept(monkeypatch, _Spanning())
     connect(serving)  # its Attach goes on
     assert _CURRENT.get() == "none"
 
@@ -265,8 +264,7 @@ def test_an_interceptor_ends_a_stream_with_an_error_of_its_own(
     serve: Any, connect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving: Serving = serve(num_envs=1)
-    plain = grpc.insecure_channel
-    monkeypatch.setattr(grpc, "insecure_channel", lambda *a, **n: grpc.intercept_channel(plain(*a, **n), _Refusing()))
+    _intercept(monkeypatch, _Refusing())
     stream = connect(serving).stream(TELEMETRY, TELEMETRY.request(target_fps=500))
     assert len([next(stream) for _ in range(2)]) == 2
     for _ in range(2):
@@ -283,7 +281,6 @@ class _Failing(_Lazy):
 
 def test_an_error_of_an_interceptor_is_told_as_it_is(serve: Any, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     serving: Serving = serve(num_envs=1)
-    plain = grpc.insecure_channel
-    monkeypatch.setattr(grpc, "insecure_channel", lambda *a, **n: grpc.intercept_channel(plain(*a, **n), _Failing()))
+    _intercept(monkeypatch, _Failing())
     with pytest.raises(lucky_transport.TransportError, match="the proxy says no"):
         connect(serving)

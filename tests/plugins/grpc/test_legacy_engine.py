@@ -116,105 +116,73 @@ def test_a_refused_step_is_an_engine_failure_with_the_agents_name(serve: Serve, 
 
 # --- an engine that answers otherwise, by a script ---
 
-ROWS = {row.name: row for row in (method(AGENT + name) for name in ("GetAgentSchema", "GetCapabilityManifest"))}
+#: What an engine answers when it is asked for an agent's schema: sizes, or what the call ends with.
+Answer = tuple[int, int] | Exception
+SIZES: Answer = (4, 2)
 
 
 class Scripted:
-    """Answers typed calls: schemas by agent name, a manifest, a verdict."""
+    """Answers typed calls: schemas by agent name, each answer of a list once and the last one again; a manifest."""
 
-    def __init__(self, schemas: Mapping[str, tuple[int, int] | Exception], rewards: tuple[str, ...] = ("r",)) -> None:
-        self.schemas = schemas
+    def __init__(self, schemas: Mapping[str, list[Answer]], rewards: tuple[str, ...] | None = ("r",)) -> None:
+        self.schemas = {name: list(answers) for name, answers in schemas.items()}
         self.rewards = rewards
         self.verdict = NegotiateTaskResponse(True)
-        self.asked: list[str] = []
 
     def __call__(self, method: Method, request: Any, deadline: Deadline) -> Any:
         if method.name.endswith("GetAgentSchema"):
             return self._schema(request.agent_name)
         if method.name.endswith("GetCapabilityManifest"):
+            if self.rewards is None:
+                raise Unimplemented("Method not found!")
             rewards = [MdpComponentDescriptor(name) for name in self.rewards]
             return GetCapabilityManifestResponse(EngineCapabilityManifest(rewards=rewards))
         return self.verdict
 
     def _schema(self, name: str) -> GetAgentSchemaResponse:
-        self.asked.append(name)
-        found = self.schemas.get(name or "agent_0", (0, 0))
+        answers = self.schemas.get(name or "agent_0", self.schemas.get("any", [(0, 0)]))
+        found = answers.pop(0) if len(answers) > 1 else answers[0]
         if isinstance(found, Exception):
             raise found
-        sizes = AgentSchema(name, ["joints", "base"], [], *found)
-        return GetAgentSchemaResponse(sizes)
+        named = "agent_0" if "any" in self.schemas else name
+        return GetAgentSchemaResponse(AgentSchema(named, ["joints", "base"], [], *found))
 
 
-def test_agents_are_counted_until_one_is_not_there() -> None:
-    script = Scripted({"agent_0": (4, 2), "agent_1": (4, 2), "agent_2": LookupError("no such agent")})
-    spec = read_spec(script, Deadline(1))
-    assert spec is not None
-    assert spec.num_envs == 2
-    assert script.asked == ["", "agent_1", "agent_2"]
-    assert spec.observation_names == ()  # a real engine names terms of several elements
+@pytest.mark.parametrize(
+    ("schemas", "num_envs"),
+    [
+        ({"agent_0": [SIZES], "agent_1": [SIZES], "agent_2": [LookupError("no such agent")]}, 2),
+        ({"any": [SIZES]}, 1),
+        ({"agent_0": [(0, 0), SIZES]}, 1),
+        ({}, None),
+        ({"agent_0": [(0, 0), PeerTimeout("too late")]}, None),
+    ],
+    ids=["until one is not there", "one by every name", "late", "never", "too late"],
+)
+def test_agents_are_counted_until_one_is_not_there(schemas: Any, num_envs: int | None) -> None:
+    spec = read_spec(Scripted(schemas), Deadline(0.1 if not schemas else 60))
+    assert (spec and spec.num_envs) == num_envs
+    assert not spec or spec.observation_names == ()  # a real engine names terms of several elements
 
 
-def test_an_engine_that_gives_every_name_the_same_agent_has_one() -> None:
-    class One(Scripted):
-        def _schema(self, name: str) -> GetAgentSchemaResponse:
-            return GetAgentSchemaResponse(AgentSchema("agent_0", [], [], 4, 2))
-
-    spec = read_spec(One({}), Deadline(1))
-    assert spec is not None
-    assert spec.num_envs == 1
-
-
-def test_agents_of_two_kinds_are_no_batch() -> None:
-    with pytest.raises(SpecError, match="agent_1 has 5 observations and 2 actions, agent_0 has 4"):
-        read_spec(Scripted({"agent_0": (4, 2), "agent_1": (5, 2)}), Deadline(1))
-
-
-def test_an_engine_without_reward_terms_is_refused() -> None:
-    with pytest.raises(SpecError, match="names no reward terms"):
-        read_spec(Scripted({"agent_0": (4, 2)}, rewards=()), Deadline(1))
-
-
-def test_an_engine_without_a_manifest_names_no_reward_terms() -> None:
-    class Old(Scripted):
-        def __call__(self, method: Method, request: Any, deadline: Deadline) -> Any:
-            if method.name.endswith("GetCapabilityManifest"):
-                raise Unimplemented("Method not found!")
-            return super().__call__(method, request, deadline)
-
-    with pytest.raises(SpecError, match="names no reward terms"):
-        read_spec(Old({"agent_0": (4, 2)}), Deadline(1))
-
-
-def test_an_engine_whose_agents_come_late_is_asked_again() -> None:
-    answers: Iterator[tuple[int, int]] = iter([(0, 0), (4, 2)])
-
-    class Late(Scripted):
-        def _schema(self, name: str) -> GetAgentSchemaResponse:
-            self.schemas = {"agent_0": next(answers, (4, 2)), "agent_1": (0, 0)}
-            return super()._schema(name)
-
-    spec = read_spec(Late({}), Deadline(5))
-    assert spec is not None
-    assert spec.num_envs == 1
-
-
-def test_an_engine_whose_agents_never_come_has_no_spec() -> None:
-    assert read_spec(Scripted({}), Deadline(0.1)) is None
-
-
-def test_an_engine_whose_last_answer_does_not_come_in_time_had_no_agents() -> None:
-    answers: Iterator[tuple[int, int] | Exception] = iter([(0, 0), PeerTimeout("too late")])
-
-    class Slow(Scripted):
-        def _schema(self, name: str) -> GetAgentSchemaResponse:
-            self.schemas = {"agent_0": next(answers)}
-            return super()._schema(name)
-
-    assert read_spec(Slow({}), Deadline(60)) is None
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (
+            Scripted({"agent_0": [SIZES], "agent_1": [(5, 2)]}),
+            "agent_1 has 5 observations and 2 actions, agent_0 has 4",
+        ),
+        (Scripted({"agent_0": [SIZES]}, rewards=()), "names no reward terms"),
+        (Scripted({"agent_0": [SIZES]}, rewards=None), "names no reward terms"),
+    ],
+)
+def test_an_engine_that_makes_no_batch_is_refused(script: Scripted, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        read_spec(script, Deadline(1))
 
 
 def test_an_engine_that_refuses_its_own_terms_is_refused() -> None:
-    script = Scripted({"agent_0": (4, 2)})
+    script = Scripted({"agent_0": [SIZES]})
     spec = read_spec(script, Deadline(1))
     assert spec is not None
     negotiate_all(script, spec, Deadline(1))
