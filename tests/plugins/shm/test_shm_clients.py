@@ -135,9 +135,10 @@ def test_a_message_beyond_the_limit_is_refused_and_the_next_call_works(name: str
         assert client.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
 
 
-def test_the_engine_that_make_starts_takes_messages_as_long_as_its_caller_allows() -> None:
-    state = os.urandom(5 << 20)
-    with lucky_transport.make("echo", transport="shm", max_message_bytes=8 << 20) as env:
+@pytest.mark.parametrize("mebibytes", [5, pytest.param(60, marks=pytest.mark.exhaustive)])
+def test_the_engine_that_make_starts_takes_messages_as_long_as_its_caller_allows(mebibytes: int) -> None:
+    state = os.urandom(1 << 20) * mebibytes
+    with lucky_transport.make("echo", transport="shm", max_message_bytes=64 << 20) as env:
         assert env.transport.call(SET_STATE, SetStateRequest(0, state)).observation == state
 
 
