@@ -96,19 +96,16 @@ def test_the_batch_service_is_taken_where_it_is_offered_and_the_log_says_so(
     assert "agent by agent" in caplog.messages[1]
 
 
-def test_an_address_without_a_server_is_named_with_the_reason_and_the_remedy() -> None:
-    endpoint = Endpoint.parse("grpc://127.0.0.1:1")
-    with pytest.raises(
-        NotReachable,
-        match=r"no engine at grpc://127\.0\.0\.1:1 within 0\.2 s: .*Connection refused.*lucky-transport serve",
-    ):
-        grpc_client.connect(endpoint, Settings(connect_timeout_s=0.2))
-
-
-def test_a_socket_file_that_is_not_there_is_named(tmp_path: Any) -> None:
-    endpoint = Endpoint.parse(f"grpc+unix://{tmp_path}/none.sock")
-    with pytest.raises(NotReachable, match=r"none\.sock.*No such file"):
-        grpc_client.connect(endpoint, Settings(connect_timeout_s=0.2))
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("grpc://127.0.0.1:1", r"no engine at grpc://127\.0\.0\.1:1 within 0\.2 s: .*refused.*lucky-transport serve"),
+        ("grpc+unix:///no/such/none.sock", r"none\.sock.*No such file"),
+    ],
+)
+def test_an_address_without_a_server_is_named_with_the_reason_and_the_remedy(url: str, words: str) -> None:
+    with pytest.raises(NotReachable, match=words):
+        grpc_client.connect(Endpoint.parse(url), Settings(connect_timeout_s=0.2))
 
 
 def test_a_server_that_does_not_speak_grpc_is_given_up_at_the_deadline() -> None:

@@ -56,15 +56,17 @@ def test_a_taken_port_is_told_by_us_before_grpc_writes_lines_of_its_own(
     assert capfd.readouterr().err == ""
 
 
-def test_an_unknown_host_is_an_error() -> None:
-    endpoint = Endpoint.parse("grpc://no-such-host.invalid:0")
-    with pytest.raises(NotReachable, match=r"no-such-host\.invalid is no known host"):
-        Serving(ToyEngine(), [server(endpoint, Settings())])
-
-
-def test_an_address_of_another_machine_is_an_error(serve: Serve) -> None:
-    with pytest.raises(NotReachable, match=r"grpc://203\.0\.113\.1:1"):
-        serve(endpoint="grpc://203.0.113.1:1")
+@pytest.mark.parametrize(
+    ("endpoint", "words"),
+    [
+        ("grpc://no-such-host.invalid:0", r"no-such-host\.invalid is no known host"),
+        ("grpc://203.0.113.1:1", r"grpc://203\.0\.113\.1:1"),
+        ("grpc+unix:///no/such/folder/engine.sock", r"engine\.sock"),
+    ],
+)
+def test_an_address_that_is_nobodys_or_anothers_is_an_error(serve: Serve, endpoint: str, words: str) -> None:
+    with pytest.raises(NotReachable, match=words):
+        serve(endpoint=endpoint)
 
 
 def test_a_unix_socket_serves_and_is_gone_afterwards(connect: Any, tmp_path: Path, zeros: Any) -> None:
@@ -89,11 +91,6 @@ def test_a_living_unix_socket_is_not_taken(serve: Serve, connect: Any, tmp_path:
     with pytest.raises(NotReachable, match="another server listens there"):
         serve(endpoint=str(first.endpoints[0]))
     assert connect(first).spec.num_envs == 2
-
-
-def test_a_folder_that_does_not_exist_is_an_error(serve: Serve, tmp_path: Path) -> None:
-    with pytest.raises(NotReachable, match=r"engine\.sock"):
-        serve(endpoint=f"grpc+unix://{tmp_path}/nothing/engine.sock")
 
 
 def test_stopping_leaves_no_thread_and_frees_the_port(connect: Any, zeros: Any) -> None:

@@ -154,14 +154,6 @@ def test_a_line_in_the_open_is_drawn_and_one_behind_the_trunk_is_hidden(render_t
     assert reddened("top", above).any()
 
 
-def test_lines_that_pass_the_eye_or_miss_the_image_do_no_harm(render_thread: RenderThread) -> None:
-    colours = np.ones((4, 4))
-    starts = np.array([[0.0, 0, 0.3], [-90, -90, 3], [0, 0, 0], [0, 0, 40]])
-    ends = np.array([[-60.0, -60, 30], [-91, -90, 3], [0, 0, 0], [1, 0, 40]])
-    image = render_thread.colour(request(standing(), strokes=Strokes(starts, ends, colours)))
-    assert image.shape == (HEIGHT, WIDTH, 4)
-
-
 def test_both_ways_of_drawing_show_the_same() -> None:
     if not opengl_works():
         pytest.skip("no OpenGL on this machine")

@@ -92,19 +92,19 @@ def test_a_randomisation_takes_effect_however_it_is_given(endpoint: str, given: 
         assert not np.array_equal(first, second)
 
 
-def test_an_unknown_randomisation_is_refused_with_those_there_are(endpoint: str) -> None:
-    with pytest.raises(SpecError, match=r"unknown randomisation friktion.*friction_range"):
-        LuckyEnv(randomization_cfg={"friktion": 1}, endpoint=endpoint)
-
-
-def test_a_randomisation_of_the_wrong_type_is_refused_with_its_field(endpoint: str) -> None:
-    with pytest.raises(TypeError, match=r"randomization_cfg.*joint_position_noise.*'much'"):
-        LuckyEnv(randomization_cfg={"joint_position_noise": "much"}, endpoint=endpoint)
-
-
-def test_an_unknown_term_is_refused_with_the_engines_words(endpoint: str) -> None:
-    with pytest.raises(EngineFailed, match="trakc_lin"):
-        LuckyEnv(reward_terms=["trakc_lin"], endpoint=endpoint)
+@pytest.mark.parametrize(
+    ("wrong", "kind", "words"),
+    [
+        ({"randomization_cfg": {"friktion": 1}}, SpecError, "unknown randomisation friktion.*friction_range"),
+        ({"randomization_cfg": {"joint_position_noise": "much"}}, TypeError, "joint_position_noise.*'much'"),
+        ({"reward_terms": ["trakc_lin"]}, EngineFailed, "trakc_lin"),
+    ],
+)
+def test_what_it_cannot_be_made_with_is_refused(
+    endpoint: str, wrong: dict[str, Any], kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        LuckyEnv(**wrong, endpoint=endpoint)
 
 
 def test_the_engine_is_where_the_configuration_says(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.cuda.events import DeviceEvents
 from lucky_transport.diagnosis import inspection
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import DeviceError, SegmentError
@@ -117,15 +116,6 @@ def test_a_step_with_actions_on_the_device_waits_for_neither_stream(
             env.step(actions[-1])
             seen = env.observations_torch()
         assert (engine.stream.done, torch.streams[0].done) == before
-
-
-@pytest.mark.parametrize(("method", "gpu"), [("wait_client", "the engine's work"), ("wait_frame", "the client's work")])
-def test_without_the_wait_of_either_side_values_are_wrong(
-    serving: Serving, engine: LateEngine, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch, method: str, gpu: str
-) -> None:
-    monkeypatch.setattr(DeviceEvents, method, lambda self, stream: None)  # pyright: ignore[reportUnknownLambdaType]
-    with connect(serving, observations="device") as env:
-        assert not np.array_equal(trajectory(env, engine, torch, GPUS[gpu]), expected())
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS.keys())
