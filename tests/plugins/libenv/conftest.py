@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lucky_transport.engine import Buffers
 from tests.support.waiting import PATIENCE_S
 
 HERE = Path(__file__).parent
 EXPORT = HERE.parents[2] / "plugins" / "lucky_transport_libenv" / "export"
 
 Compile = Callable[..., Path]
+
+
+@contextmanager
+def bound(engine: Any) -> Generator[tuple[Any, Buffers]]:
+    """Yield an engine and buffers of its own, in which it steps; it is closed then."""
+    with closing(engine):
+        buffers = Buffers.allocate(engine.spec)
+        engine.bind(buffers)
+        yield engine, buffers
 
 
 @pytest.fixture(scope="session")

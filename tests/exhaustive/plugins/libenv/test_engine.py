@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from lucky_transport_libenv.options import LibenvSettings
 from lucky_transport_libenv.places import Places
 from lucky_transport_libenv.seeds import SEEDS
 from lucky_transport_libenv.spaces import batch_spec
+from tests.plugins.libenv.conftest import bound
 
 N = 4
 
@@ -67,13 +68,9 @@ class TestAloneInThreads(AloneContract):
 def driven(library: str, num_envs: int = N, seed: int = 3, **settings: Any) -> Generator[InprocTransport]:
     """Yield a client of the sample."""
     told = LibenvSettings(seed_option="seed", **settings)
-    host = Host(LibenvEngine(library, num_envs, {"episode_steps": 15}, told, seed))
-    client = InprocTransport(host)
-    try:
+    engine = LibenvEngine(library, num_envs, {"episode_steps": 15}, told, seed)
+    with closing(Host(engine)) as host, closing(InprocTransport(host)) as client:
         yield client
-    finally:
-        client.close()
-        host.close()
 
 
 def from_the_start(client: InprocTransport, steps: int) -> list[Move]:
@@ -103,16 +100,10 @@ def test_an_ended_env_shows_its_next_episode_and_its_last_reward(sample: str) ->
     with driven(sample) as client:
         frame = steps_to_the_end(client)
         assert frame.terminated.tolist() == [1] * N
+        assert frame.signals[1].tolist() == [1] * N  # the sample says 255
         assert frame.rewards.all()
         assert views(frame.observations, client.spec.info_parts)["ticks",].tolist() == [0] * N
         assert not frame.truncated.any()
-
-
-def test_any_byte_of_first_but_zero_is_an_end(sample: str) -> None:
-    with driven(sample) as client:  # the sample says 255
-        frame = steps_to_the_end(client)
-        assert frame.terminated.tolist() == [1] * N
-        assert frame.signals[1].tolist() == [1] * N
 
 
 def test_a_reset_of_all_that_have_ended_changes_nothing(sample: str) -> None:
@@ -163,10 +154,7 @@ def test_the_spec_says_what_a_shared_handle_cannot_do(sample: str) -> None:
 
 
 def test_what_a_shared_handle_cannot_do_is_refused_and_changes_nothing(sample: str) -> None:
-    engine = LibenvEngine(sample, N)
-    buffers = Buffers.allocate(engine.spec)
-    try:
-        engine.bind(buffers)
+    with bound(LibenvEngine(sample, N)) as (engine, buffers):
         engine.step(every(RESET))
         engine.step(None)
         before = buffers.observations.tobytes()
@@ -177,25 +165,18 @@ def test_what_a_shared_handle_cannot_do_is_refused_and_changes_nothing(sample: s
         assert buffers.observations.tobytes() == before
         engine.step(every(HOLD))
         assert buffers.observations.tobytes() == before
-    finally:
-        engine.close()
 
 
 def test_handles_of_several_rows_are_told_apart(sample: str) -> None:
     """Two handles of two rows: one can be reset and held as a whole while the other steps."""
-    engine = LibenvEngine(sample, N, settings=LibenvSettings(handles=2))
-    buffers = Buffers.allocate(engine.spec)
-    ticks = views(buffers.observations, engine.spec.info_parts)["ticks",]
-    try:
-        engine.bind(buffers)
+    with bound(LibenvEngine(sample, N, settings=LibenvSettings(handles=2))) as (engine, buffers):
+        ticks = views(buffers.observations, engine.spec.info_parts)["ticks",]
         engine.step(every(RESET))
         engine.step(None)
         engine.step(np.array([HOLD, HOLD, 0, 0], np.uint8))
         assert ticks.tolist() == [1, 1, 2, 2]
         engine.step(np.array([RESET, RESET, 0, 0], np.uint8))
         assert ticks.tolist() == [0, 0, 3, 3]
-    finally:
-        engine.close()
 
 
 # memory
@@ -203,22 +184,18 @@ def test_handles_of_several_rows_are_told_apart(sample: str) -> None:
 
 def test_a_second_driver_goes_on_where_the_first_was(sample: str) -> None:
     """set_buffers is called once (the sample ends its process otherwise); rows are copied to other memory."""
+    with driven(sample) as undisturbed:
+        moves = from_the_start(undisturbed, 14)
+        expected = record_frames(undisturbed, moves)
+    pieces: list[dict[str, NDArray[Any]]] = []
     engine = LibenvEngine(sample, N, {"episode_steps": 15}, LibenvSettings(seed_option="seed"), 3)
-    host = Host(engine)
-    try:
-        with driven(sample) as undisturbed:
-            moves = from_the_start(undisturbed, 14)
-            expected = record_frames(undisturbed, moves)
-        pieces: list[dict[str, NDArray[Any]]] = []
+    with closing(Host(engine)) as host:
         for start in (0, 5, 10):
-            client = InprocTransport(host)
-            pieces.append(record_frames(client, moves[start : start + 5]))
-            client.close()
-        found = {name: np.concatenate([piece[name] for piece in pieces]) for name in expected if name != "seq"}
-        expected.pop("seq")
-        assert first_difference(found, expected) is None
-    finally:
-        host.close()
+            with closing(InprocTransport(host)) as client:
+                pieces.append(record_frames(client, moves[start : start + 5]))
+    found = {name: np.concatenate([piece[name] for piece in pieces]) for name in expected if name != "seq"}
+    expected.pop("seq")
+    assert first_difference(found, expected) is None
 
 
 def test_a_library_writes_into_the_drivers_own_memory(sample: str) -> None:
@@ -273,10 +250,7 @@ def test_without_a_name_for_it_there_is_no_seed(sample: str) -> None:
 
 
 def test_a_state_that_was_kept_can_be_returned_to(sample: str) -> None:
-    engine = LibenvEngine(sample, N, {"seed": 5})
-    buffers = Buffers.allocate(engine.spec)
-    try:
-        engine.bind(buffers)
+    with bound(LibenvEngine(sample, N, {"seed": 5})) as (engine, buffers):
         engine.step(every(RESET))
         engine.step(None)
         state, seen = engine.get_state(2), buffers.observations[2].tobytes()
@@ -287,18 +261,12 @@ def test_a_state_that_was_kept_can_be_returned_to(sample: str) -> None:
         engine.set_state(2, state)
         assert buffers.observations[2].tobytes() == seen
         assert np.delete(buffers.observations, 2, 0).tobytes() == others
-    finally:
-        engine.close()
 
 
 @pytest.mark.parametrize("env", [-1, 4])
 def test_a_state_of_no_env_is_refused(sample: str, env: int) -> None:
-    engine = LibenvEngine(sample, N)
-    try:
-        with pytest.raises(SpecError, match=f"env {env}: expected 0 to 3"):
-            engine.get_state(env)
-    finally:
-        engine.close()
+    with closing(LibenvEngine(sample, N)) as engine, pytest.raises(SpecError, match=f"env {env}: expected 0 to 3"):
+        engine.get_state(env)
 
 
 # what goes wrong in the making

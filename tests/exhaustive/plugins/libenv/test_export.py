@@ -17,13 +17,14 @@ from click.testing import CliRunner
 
 from lucky_transport import api
 from lucky_transport.cli.main import cli
-from lucky_transport.engine import RESET, Buffers
+from lucky_transport.engine import RESET
 from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra
 from lucky_transport.shm.segment import segment_files
 from lucky_transport.shm.segment.segment_files import SegmentInfo
 from lucky_transport.spec.composite import views
 from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.export.build import build
+from tests.plugins.libenv.conftest import bound
 from tests.support.waiting import PATIENCE_S, until, until_none_left
 
 HERE = Path(__file__).parents[3] / "plugins" / "libenv"
@@ -60,11 +61,8 @@ def _is_ours(found: SegmentInfo) -> bool:
 
 def stepped_as_a_library(path: str, steps: int, actions: Any, **options: Any) -> list[dict[str, Any]]:
     """Return what the library shows at its start and after each step: tensors, reward and first."""
-    engine = LibenvEngine(path, N, options)
-    buffers = Buffers.allocate(engine.spec)
-    seen: list[dict[str, Any]] = []
-    try:
-        engine.bind(buffers)
+    with bound(LibenvEngine(path, N, options)) as (engine, buffers):
+        seen: list[dict[str, Any]] = []
         for step in range(steps + 1):
             if step:
                 for name, array in views(buffers.actions, engine.spec.action_parts).items():
@@ -73,8 +71,6 @@ def stepped_as_a_library(path: str, steps: int, actions: Any, **options: Any) ->
             shown = views(buffers.observations, engine.spec.observation_parts + engine.spec.info_parts)
             row = {"/".join(map(str, path)): array.copy() for path, array in shown.items()}
             seen.append(row | {"reward": buffers.rewards.copy(), "first": buffers.terminated != 0})
-    finally:
-        engine.close()
     return seen
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ import pytest
 
 import lucky_transport as lt
 from lucky_transport.api import make_engine
-from lucky_transport.engine import RESET, Buffers
+from lucky_transport.engine import RESET
 from lucky_transport.errors import EngineFailed, NotReachable, PeerDied, PeerTimeout, SpecError, UnknownName
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport_libenv.isolation import IsolatedEngine
+from tests.plugins.libenv.conftest import bound
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
@@ -110,28 +112,20 @@ def test_a_talkative_library_does_not_stop(sample: str, transport: str) -> None:
 
 def test_a_library_that_hangs_is_ended_after_the_step_timeout(sample: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUCKY_STEP_TIMEOUT_S", "0.3")
-    engine = make_engine(f"libenv:{sample}", 2, hang_at=1)
-    assert isinstance(engine, IsolatedEngine)
-    try:
-        engine.bind(Buffers.allocate(engine.spec))
+    with bound(make_engine(f"libenv:{sample}", 2, hang_at=1)) as (engine, _):
+        assert isinstance(engine, IsolatedEngine)
         engine.step(np.full(2, RESET, np.uint8))
         with pytest.raises(PeerTimeout, match=r"within 0.3 s.*its process was ended"):
             engine.step(None)
-    finally:
-        engine.close()
 
 
 def test_a_killed_process_is_an_error_and_leaves_nothing(sample: str) -> None:
-    engine = make_engine(f"libenv:{sample}", 2)
-    assert isinstance(engine, IsolatedEngine)
-    try:
-        engine.bind(Buffers.allocate(engine.spec))
+    with bound(make_engine(f"libenv:{sample}", 2)) as (engine, _):
+        assert isinstance(engine, IsolatedEngine)
         engine.step(np.full(2, RESET, np.uint8))
         os.kill(engine.pid, signal.SIGKILL)
         with pytest.raises(PeerDied, match="signal SIGKILL"):
             engine.step(None)
-    finally:
-        engine.close()
 
 
 def test_the_process_ends_with_the_engine(sample: str) -> None:
@@ -145,12 +139,11 @@ def test_the_process_ends_with_the_engine(sample: str) -> None:
 
 
 def test_a_command_called_serve_does_not_make_the_process_the_librarys_own(sample: str) -> None:
-    with click.Context(click.Command("serve"), info_name="serve"):
-        engine = make_engine(f"libenv:{sample}", 2)
-    try:
+    with (
+        click.Context(click.Command("serve"), info_name="serve"),
+        closing(make_engine(f"libenv:{sample}", 2)) as engine,
+    ):
         assert isinstance(engine, IsolatedEngine)
-    finally:
-        engine.close()
 
 
 def test_an_engine_process_loads_the_library_itself(sample: str) -> None:
@@ -162,8 +155,5 @@ def test_an_engine_process_loads_the_library_itself(sample: str) -> None:
 
 
 def test_a_process_can_be_done_without(sample: str) -> None:
-    engine = make_engine(f"libenv:{sample}", 2, libenv={"isolated": False})
-    try:
+    with closing(make_engine(f"libenv:{sample}", 2, libenv={"isolated": False})) as engine:
         assert not isinstance(engine, IsolatedEngine)
-    finally:
-        engine.close()

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 import lucky_transport as lt
 from lucky_transport.api import open_transport
 from lucky_transport.client import Client
-from lucky_transport.engine import RESET, Buffers
+from lucky_transport.engine import RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.process import unique_name
 from lucky_transport.spec.composite import views
 from lucky_transport.testing.trajectories import first_difference, random_actions, record_env
 from lucky_transport_libenv.engine import LibenvEngine
+from tests.plugins.libenv.conftest import bound
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
@@ -69,11 +70,8 @@ def test_a_state_that_was_kept_can_be_returned_to_over_every_transport(sample: s
 def test_in_same_step_mode_the_trajectory_is_the_librarys_own(sample: str) -> None:
     """No step is lost at an end: what the env shows is what act and observe give, and there is no final observation."""
     found = trajectory(sample, "inproc://{name}", "SAME_STEP", 1)
-    engine = LibenvEngine(sample, 4, {"episode_steps": 9, "seed": 5})
-    buffers = Buffers.allocate(engine.spec)
-    generator = np.random.default_rng(5)
-    try:
-        engine.bind(buffers)
+    with bound(LibenvEngine(sample, 4, {"episode_steps": 9, "seed": 5})) as (engine, buffers):
+        generator = np.random.default_rng(5)
         engine.step(np.full(4, RESET, np.uint8))
         for step in range(1, 41):
             buffers.actions[:] = random_actions(engine.spec, generator)
@@ -81,8 +79,6 @@ def test_in_same_step_mode_the_trajectory_is_the_librarys_own(sample: str) -> No
             seen = views(buffers.observations, engine.spec.observation_parts)
             assert found['observations["position"]'][step].tobytes() == seen["position",].tobytes(), step
             assert found["rewards"][step].tobytes() == buffers.rewards.tobytes(), step
-    finally:
-        engine.close()
 
 
 def test_a_process_in_between_changes_nothing(sample: str) -> None:

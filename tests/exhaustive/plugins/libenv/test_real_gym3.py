@@ -21,11 +21,11 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport.api import make_engine
-from lucky_transport.engine import Buffers
 from lucky_transport.errors import NotReachable
 from lucky_transport.spec.composite import views
 from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.export.build import build
+from tests.plugins.libenv.conftest import bound
 from tests.support.waiting import PATIENCE_S
 
 GYM3 = os.environ.get("LUCKY_PEER_GYM3", "")
@@ -53,11 +53,8 @@ def seen_by_gym3(
 
 def seen_by_us(library: Path, options: dict[str, Any], actions: dict[str, NDArray[Any]]) -> list[dict[str, Any]]:
     """Return the same of our own engine, which here never resets anything."""
-    engine = LibenvEngine(str(library), N, options)
-    buffers = Buffers.allocate(engine.spec)
-    seen: list[dict[str, Any]] = []
-    try:
-        engine.bind(buffers)
+    with bound(LibenvEngine(str(library), N, options)) as (engine, buffers):
+        seen: list[dict[str, Any]] = []
         engine.step(np.full(N, 1, np.uint8))
         places = views(buffers.actions, engine.spec.action_parts)
         for step in range(len(next(iter(actions.values()))) + 1):
@@ -71,8 +68,6 @@ def seen_by_us(library: Path, options: dict[str, Any], actions: dict[str, NDArra
                 for array in views(buffers.observations, parts).values():
                     digest.update(np.ascontiguousarray(array).tobytes())
             seen.append({"digest": digest.hexdigest(), "first": first.tolist(), "rew": buffers.rewards.tolist()})
-    finally:
-        engine.close()
     return seen
 
 
@@ -156,10 +151,7 @@ def test_our_engine_sees_of_procgen_what_gym3_sees(procgen: Path, tmp_path: Path
 
 
 def test_a_state_of_procgen_can_be_returned_to(procgen: Path) -> None:
-    engine = LibenvEngine(str(procgen), N, PROCGEN_OPTIONS)
-    buffers = Buffers.allocate(engine.spec)
-    try:
-        engine.bind(buffers)
+    with bound(LibenvEngine(str(procgen), N, PROCGEN_OPTIONS)) as (engine, buffers):
         engine.step(None)
         state, seen = engine.get_state(2), buffers.observations[2].tobytes()
         for _ in range(5):
@@ -167,8 +159,6 @@ def test_a_state_of_procgen_can_be_returned_to(procgen: Path) -> None:
         assert buffers.observations[2].tobytes() != seen
         engine.set_state(2, state)
         assert buffers.observations[2].tobytes() == seen
-    finally:
-        engine.close()
 
 
 @pytest.mark.parametrize(
