@@ -1,4 +1,4 @@
-"""The schema only grows: whatever would break a deployed peer is found, all of it at once."""
+"""The schema only grows: whatever would break a deployed peer is found, all at once; the kits' vectors are current."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.flatbuffers import violations
+from generators.vectors import files
+from tests.support.kit_engine import KITS
 from tests.support.waiting import PATIENCE_S
 
 SCHEMAS = Path(__file__).parents[2] / "schema"
@@ -128,6 +130,11 @@ def test_every_violation_is_reported_and_not_only_the_first() -> None:
 def test_the_schema_keeps_what_was_released() -> None:
     released, new = ((SCHEMAS / name).read_text(encoding="utf-8") for name in ("released.fbs", "hazel_rpc.fbs"))
     assert violations(released, new) == []
+
+
+def test_the_kits_conformance_vectors_are_those_of_the_python_implementation() -> None:
+    committed = {path.name: path.read_text() for path in (KITS / "vectors").glob("*.json")}
+    assert files.render() == committed
 
 
 @given(data=st.data())

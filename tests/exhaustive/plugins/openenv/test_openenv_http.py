@@ -1,9 +1,10 @@
-"""Episodes over plain HTTP, and what the server tells about itself."""
+"""Episodes over plain HTTP, what the server tells about itself, and the examples of the page, from top to bottom."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ import httpx  # pyright: ignore[reportMissingImports]
 from lucky_transport import api
 from tests.plugins.openenv.conftest import url
 from tests.support.waiting import PATIENCE_S
+
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "openenv.md"
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the server's own threads too
 
@@ -66,3 +69,13 @@ def test_the_schemas_and_the_metadata_are_the_engines_own(http: httpx.Client) ->
     assert "pole_angle" in schema["observation"]["properties"]["observation"]["properties"]
     assert http.get("/metadata").json()["name"] == "cartpole"
     assert http.get("/health").json() == {"status": "healthy"}
+
+
+def test_the_pages_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, Any] = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        exec(compile(block, str(PAGE), "exec"), namespace)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("{'result': ")
+    assert printed[1:3] == ["1.0", "5"]
+    assert "scene_get_info" in printed[3] or "act" in printed[3]

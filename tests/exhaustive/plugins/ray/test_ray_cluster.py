@@ -1,9 +1,13 @@
-"""What a program is told where Ray itself fails."""
+"""What a program is told where Ray itself fails; and the example of the page about Ray, as it stands."""
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,9 @@ from lucky_transport import api
 from lucky_transport.errors import NotReachable
 from lucky_transport_ray import cluster
 from lucky_transport_ray.runtime import ray
+from tests.support.waiting import PATIENCE_S
+
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "ray.md"
 
 
 @pytest.mark.parametrize(
@@ -49,3 +56,18 @@ def test_an_end_of_ray_that_hangs_is_given_up(
     with pytest.raises(NotReachable, match="no answer"):
         api.make(endpoint="ray:?engine=toy")
     assert "ray: what it started here may be left, it takes longer than 0.01 s to end" in caplog.text
+
+
+def test_the_example_starts_ray_and_leaves_nothing_of_it(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    program = tmp_path / "example.py"
+    # Where it hangs, it says in which call.
+    prelude = f"import faulthandler\nfaulthandler.dump_traceback_later({3 * PATIENCE_S}, exit=True)\n"
+    program.write_text(f"{prelude}{example}\nassert not ray.is_initialized()\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, timeout=4 * PATIENCE_S, cwd=PAGE.parents[2]
+    )
+    if "no Ray cluster at this host" in done.stderr:  # Ray gives its processes 30 s, which a loaded machine exceeds
+        pytest.skip(f"Ray did not start here: {done.stderr.splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("(8, "), done.stdout

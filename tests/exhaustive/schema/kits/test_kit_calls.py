@@ -37,19 +37,12 @@ from tests.support.kit_engine import KitEngine
 from tests.support.waiting import until, until_none_left
 
 NUM_ENVS = 4
+ENGINE = (NUM_ENVS,)
 SHM = Path("/dev/shm")
 JOINTS, STREAM_JOINTS = method("MujocoService/GetJointState"), method("MujocoService/StreamJointState")
 CAMERA, SEEDS = method("CameraService/StreamCamera"), method("BatchService/SetSeeds")
 #: Longer than the longest record of the example's rings, shorter than the longest message.
 LONG = 300_000
-
-
-@pytest.fixture(scope="module")
-def engine(pendulum: list[str]) -> Iterator[KitEngine]:
-    one = KitEngine(pendulum, unique_name(), NUM_ENVS)
-    yield one
-    one.close()
-    until_none_left(lambda: list(SHM.glob(f"{one.name}*")))
 
 
 def begun(client: Transport) -> Transport:

@@ -26,21 +26,17 @@ JOINTS, STREAM_JOINTS = method("MujocoService/GetJointState"), method("MujocoSer
 
 @pytest.fixture(scope="module", params=["csharp", "c", "cpp"])
 def language(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+    return request.param
 
 
 @pytest.fixture(scope="module")
 def careless(language: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command of `engines/careless` in each language."""
-    folder = tmp_path_factory.mktemp("careless")
-    match language:
-        case "csharp":
-            return compile_csharp(folder / "careless.exe", [f"{ENGINES}/Careless.cs"])
-        case "c":
-            return compile_c(folder / "careless", f"{ENGINES}/careless.c", level="-O1")
-        case _:
-            return compile_cpp(folder / "careless", f"{ENGINES}/careless.cpp", level="-O1")
+    program = tmp_path_factory.mktemp("careless") / "careless.exe"
+    if language == "csharp":
+        return compile_csharp(program, [f"{ENGINES}/Careless.cs"])
+    compiled = compile_c if language == "c" else compile_cpp
+    return compiled(program, f"{ENGINES}/careless.{language}", level="-O1")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -26,18 +26,10 @@ from tests.support.kit_engine import KitEngine
 from tests.support.waiting import PATIENCE_S, soon, until, until_none_left
 
 NUM_ENVS = 4
+ENGINE = (NUM_ENVS,)
 SHM = Path("/dev/shm")
 JOINTS, CAMERA = method("MujocoService/GetJointState"), method("CameraService/StreamCamera")
 ACTIONS = np.ones((NUM_ENVS, 1), np.float32)
-
-
-@pytest.fixture(scope="module")
-def engine(pendulum: list[str]) -> Iterator[KitEngine]:
-    one = KitEngine(pendulum, unique_name(), NUM_ENVS)
-    yield one
-    one.close()
-    until_none_left(lambda: list(SHM.glob(f"{one.name}*")))
-    assert one.process.returncode == os.EX_OK
 
 
 def segment_of(engine: KitEngine) -> Segment:

@@ -28,18 +28,10 @@ from tests.support.resources import voluntary_switches
 from tests.support.waiting import PATIENCE_S, until_none_left
 
 NUM_ENVS, MAX_TICKS = 8, 25
+ENGINE, REST = (NUM_ENVS, MAX_TICKS), np.zeros((NUM_ENVS, 1), np.float32)
 SHM = Path("/dev/shm")
 
 Start = Callable[[], KitEngine]
-
-
-@pytest.fixture(scope="module")
-def engine(pendulum: list[str]) -> Iterator[KitEngine]:
-    """One engine for the tests that leave it whole."""
-    one = KitEngine(pendulum, unique_name(), NUM_ENVS, MAX_TICKS)
-    yield one
-    one.close()
-    until_none_left(lambda: list(SHM.glob(f"{one.name}*")))
 
 
 @pytest.fixture
@@ -93,7 +85,7 @@ def test_it_does_with_control_bytes_what_the_engine_in_python_does(engine: KitEn
         for client in (actual, expected):
             seeds = SetSeedsRequest([7 * env for env in range(NUM_ENVS)])
             assert client.call(method("BatchService/SetSeeds"), seeds) == SetSeedsResponse(True)
-            client.step(np.zeros((NUM_ENVS, 1), np.float32), np.full(NUM_ENVS, RESET, np.uint8))
+            client.step(REST, np.full(NUM_ENVS, RESET, np.uint8))
         for _ in range(2 * MAX_TICKS):
             actions = random.uniform(-3, 3, (NUM_ENVS, 1)).astype(np.float32)
             control = random.choice([0, 0, RESET, HOLD, RESET | HOLD], NUM_ENVS).astype(np.uint8)
@@ -105,7 +97,7 @@ def test_it_does_with_control_bytes_what_the_engine_in_python_does(engine: KitEn
 def test_the_next_client_finds_it_free_and_a_second_one_may_not_step(engine: KitEngine) -> None:
     for _ in range(3):
         with engine.connect() as client:
-            client.step(np.zeros((NUM_ENVS, 1), np.float32))
+            client.step(REST)
             with pytest.raises(Busy, match="has a client already"):
                 engine.connect(connect_timeout_s=0.1)
 
@@ -114,12 +106,12 @@ def test_clients_that_come_and_leave_at_once_harm_nothing(engine: KitEngine) -> 
     for _ in range(30):
         engine.connect().close()
     with engine.connect() as client:
-        client.step(np.zeros((NUM_ENVS, 1), np.float32))
+        client.step(REST)
 
 
 def test_without_a_client_each_of_its_threads_wakes_once_a_second_at_most(engine: KitEngine) -> None:
     with engine.connect() as client:
-        client.step(np.zeros((NUM_ENVS, 1), np.float32))
+        client.step(REST)
     time.sleep(0.5)  # what the client leaves to be done
     before = {thread: voluntary_switches(int(thread)) for thread in os.listdir(f"/proc/{engine.process.pid}/task")}
     time.sleep(3)
@@ -133,29 +125,29 @@ def test_without_a_client_each_of_its_threads_wakes_once_a_second_at_most(engine
 def test_one_that_is_killed_is_noticed_and_the_next_one_takes_its_segment_over(start: Start) -> None:
     first = start()
     client = first.connect()
-    client.step(np.zeros((NUM_ENVS, 1), np.float32))
+    client.step(REST)
     first.signal(signal.SIGKILL)
     with pytest.raises(PeerDied, match="ended"):
-        client.step(np.zeros((NUM_ENVS, 1), np.float32))
+        client.step(REST)
     second = start()
     second.wait()  # a client that closes removes what no engine holds
     client.close()
     with second.connect() as again:
-        again.step(np.zeros((NUM_ENVS, 1), np.float32))
+        again.step(REST)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_and_its_client_and_leaves_nothing(start: Start, number: signal.Signals) -> None:
     engine = start()
     client = engine.connect()
-    client.step(np.zeros((NUM_ENVS, 1), np.float32))
+    client.step(REST)
     assert engine.signal(number) == (0, "")
     assert not list(SHM.glob(f"{engine.name}*"))
     with pytest.raises(ClosedError, match="the engine is closing"):
         client.call(method("BatchService/SetSeeds"), SetSeedsRequest([0] * NUM_ENVS))
     for _ in range(2):
         with pytest.raises(ClosedError, match="the engine closed"):
-            client.step(np.zeros((NUM_ENVS, 1), np.float32))
+            client.step(REST)
     client.close()
 
 
