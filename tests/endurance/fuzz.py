@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
-__all__ = ["JOBS", "main"]
+__all__ = ["JOBS", "Finding", "main"]
 
 #: What can be fuzzed, and the class that does it: made with a seed, `run(rounds)` or `run_for(seconds)`, `seen`.
 JOBS = {
@@ -27,6 +27,10 @@ JOBS = {
 #: Rounds between two lines of progress.
 _STRIDE = 50_000
 _STRIDE_S = 60.0
+
+
+class Finding(AssertionError):
+    """Something happened that may not happen; the text shows how to see it again, and what the processes said."""
 
 
 class _Job(Protocol):

@@ -22,9 +22,10 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
+from tests.endurance.fuzz import Finding
 from tests.support.memory_pipe import MemoryPipe, cut, memory_pipes
 
-__all__ = ["EnvelopeFuzz", "FuzzFinding"]
+__all__ = ["EnvelopeFuzz"]
 
 _ODD_NUMBERS = (0, 1, 2, 3, 7, 8, 63, 64, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 1 << 16, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 _NOW = Deadline(0)
@@ -32,10 +33,6 @@ _NOW = Deadline(0)
 _LIFE = 500
 #: Rounds after which an honest call must get its own answer.
 _CHECK_EVERY = 10
-
-
-class FuzzFinding(AssertionError):
-    """Something happened that may not happen; the text shows how to see it again."""
 
 
 class EnvelopeFuzz:
@@ -49,7 +46,7 @@ class EnvelopeFuzz:
         self._victims: Iterator[_Victim] = iter(())
 
     def run(self, rounds: int) -> None:
-        """Play the rounds. Raises FuzzFinding."""
+        """Play the rounds. Raises Finding."""
         server, client = _Server(), _Client()
         for _ in range(rounds):
             self._round += 1
@@ -68,8 +65,8 @@ class EnvelopeFuzz:
         server.close()
         client.close()
 
-    def _finding(self, what: str, record: bytes) -> FuzzFinding:
-        return FuzzFinding(f"seed {self._seed}, round {self._round}: {what}; record {record.hex()}")
+    def _finding(self, what: str, record: bytes) -> Finding:
+        return Finding(f"seed {self._seed}, round {self._round}: {what}; record {record.hex()}")
 
     # -- records ------------------------------------------------------------------------------------------------------
 

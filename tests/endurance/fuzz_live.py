@@ -29,10 +29,11 @@ from collections.abc import Generator
 from pathlib import Path
 
 from lucky_transport.process import unique_name
+from tests.endurance.fuzz import Finding
 from tests.endurance.live_handshakes import Handshakes
 from tests.endurance.live_mutator import LiveMutator
 
-__all__ = ["LiveFinding", "LiveFuzz"]
+__all__ = ["LiveFuzz"]
 
 _SHM = Path("/dev/shm")
 _ROOT = Path(__file__).parents[2]
@@ -43,10 +44,6 @@ _COMMAND = (sys.executable, "-m", "tests.endurance.live_peers")
 _CUTS = 6
 #: One change in so many comes with a handshake.
 _GREETS = 4
-
-
-class LiveFinding(AssertionError):
-    """Something happened that may not happen; the text shows the round and what the processes said."""
 
 
 class LiveFuzz:
@@ -64,7 +61,7 @@ class LiveFuzz:
         return sum(count for what, count in self.seen.items() if what.startswith("mutated: "))
 
     def run_for(self, seconds: float) -> None:
-        """Play rounds until the time is over. Raises LiveFinding."""
+        """Play rounds until the time is over. Raises Finding."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.seen["rounds"] += 1
@@ -97,15 +94,15 @@ class LiveFuzz:
             time.sleep(1)
             raise self._finding(f"{who} hangs", child) from None
         if child.returncode or "Traceback" in err:
-            raise LiveFinding(
+            raise Finding(
                 f"seed {self._seed}, round {self.seen['rounds']}: {who} ended with {child.returncode}: {err[-4000:]}"
             )
         return out
 
-    def _finding(self, what: str, child: subprocess.Popen[str]) -> LiveFinding:
+    def _finding(self, what: str, child: subprocess.Popen[str]) -> Finding:
         child.kill()
         _, err = child.communicate()
-        return LiveFinding(f"seed {self._seed}, round {self.seen['rounds']}: {what}: {err[-4000:]}")
+        return Finding(f"seed {self._seed}, round {self.seen['rounds']}: {what}: {err[-4000:]}")
 
     def _count(self, out: str) -> None:
         for outcome, count in json.loads(out.splitlines()[-1]).items():

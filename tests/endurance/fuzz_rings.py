@@ -25,9 +25,10 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.native import RingReader, RingWriter
 from lucky_transport.shm.ring import HEAD_BYTES, SKIP, largest_record, ring_bytes
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
+from tests.endurance.fuzz import Finding
 from tests.support.ring_rules import RulesReader, RulesWriter
 
-__all__ = ["RingFinding", "RingFuzz"]
+__all__ = ["RingFuzz"]
 
 _GUARD = 64
 _SIZES = (64, 256, 1024)
@@ -53,10 +54,6 @@ while True:
 """
 
 
-class RingFinding(AssertionError):
-    """Something happened that may not happen; the text shows how to see it again."""
-
-
 class RingFuzz:
     """`run(rounds)` plays that many images; `seen` counts what came of them."""
 
@@ -68,7 +65,7 @@ class RingFuzz:
         self._images = {size: bytearray(2 * _GUARD + ring_bytes(size)) for size in _SIZES}
 
     def run(self, rounds: int) -> None:
-        """Play the rounds. Raises RingFinding."""
+        """Play the rounds. Raises Finding."""
         with _SharedRing(self._random.randrange(1 << 30)) as shared:
             for _ in range(rounds):
                 self._round += 1
@@ -79,7 +76,7 @@ class RingFuzz:
 
     def _finding_if(self, what: str) -> None:
         if what:
-            raise RingFinding(f"seed {self._seed}, round {self._round}: {what}")
+            raise Finding(f"seed {self._seed}, round {self._round}: {what}")
 
     def _image(self) -> None:
         """Make an image and have it read or written by an end, and by the rules."""

@@ -7,12 +7,14 @@ import gc
 import importlib.util
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ConfigError, EngineFailed, NotReachable, TransportError
 from lucky_transport.serving import Server
 from lucky_transport.shm.files.lockfile import DIRECTORY
-from tests.plugins.failing_starts import FAULTS, no_threads
+from tests.plugins.failing_starts import no_threads
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
@@ -69,22 +71,16 @@ CASES: list[tuple[str, str, str, int]] = [
     ("no_descriptors", "toy", "shm://{}a holodeck://{}u shm://{}b inproc://{}i", 12),
     ("no_threads", "cartpole", "shm://{}a pipe://{}p shm://{}b", 5),
     ("no_memory", "toy", "shm://{}a shm://{}b", 2),
-]
-
-
-#: The same, for what a signal handler raises.
-INTERRUPTED: list[tuple[str, str, str, int]] = [
     ("interrupts", "toy", "shm://{}a", 2),
     ("interrupts", "toy", "holodeck://{}u", 1),
     ("interrupts", "cartpole", "pipe://{}p", 1),
 ]
 
 
-@pytest.mark.parametrize(("fault", "engine", "endpoints", "steps"), CASES + INTERRUPTED, ids=lambda value: str(value))
+@pytest.mark.parametrize(("fault", "engine", "endpoints", "steps"), CASES, ids=str)
 def test_nothing_is_left_whichever_step_fails(
     runtime: Path, fault: str, engine: str, endpoints: str, steps: int
 ) -> None:
-    assert fault in FAULTS
     if endpoints.startswith("openenv") and not HAS_OPENENV:
         pytest.skip("OpenEnv is not installed: pip install 'lucky-transport[openenv]'")
     prefix = f"lucky_fs{os.getpid()}"
@@ -94,66 +90,54 @@ def test_nothing_is_left_whichever_step_fails(
         assert failure["is_typed"] or fault == "interrupts", failure
         assert failure["after"] == failure["before"], failure
         assert failure["again"] == "", failure
+        if (fault, endpoints) == ("no_descriptors", "shm://{}a"):
+            assert re.search("too many open files, the limit is .*ulimit -n", failure["error"]), failure
 
 
-def test_the_limit_that_was_reached_is_named(runtime: Path) -> None:
-    found = failures(runtime, "no_descriptors", "lucky_fsl", "toy", f"shm://lucky_fsl{os.getpid()}")
-    for failure in found:
-        assert "too many open files, the limit is " in failure["error"], failure
-        assert "ulimit -n" in failure["error"], failure
-
-
-def test_a_runtime_directory_that_is_refused_leaves_no_segment(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (runtime / "lucky_transport").mkdir()
-    (runtime / "lucky_transport").chmod(0o777)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    name = f"lucky_fsr{os.getpid()}"
-    with pytest.raises(ConfigError, match="not a directory that only you can enter"):
-        api.serve("toy", f"shm://{name}")
-    assert not list(DIRECTORY.glob(f"{name}*"))
-    (runtime / "lucky_transport").chmod(0o700)
-    api.serve("toy", f"shm://{name}").stop()
-
-
-def test_a_runtime_directory_with_too_long_a_path_leaves_no_segment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("folder", "mode", "why"), [("r", 0o777, "only you can enter"), ("d" * 100, 0o700, "107 bytes")]
+)
+def test_a_runtime_directory_that_is_refused_leaves_no_segment(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch, folder: str, mode: int, why: str
 ) -> None:
-    deep = tmp_path / ("d" * 100)
-    deep.mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
-    name = f"lucky_fsd{os.getpid()}"
-    with pytest.raises(ConfigError, match="107 bytes"):
+    private = runtime / folder / "lucky_transport"
+    private.mkdir(parents=True)
+    private.chmod(mode)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(private.parent))
+    name = f"lucky_fsr{os.getpid()}"
+    with pytest.raises(ConfigError, match=why):
         api.serve("toy", f"shm://{name}")
     assert not list(DIRECTORY.glob(f"{name}*"))
 
 
-@pytest.mark.parametrize("scheme", ["grpc", "openra"])
-def test_a_thread_that_is_refused_leaves_the_port_free_while_the_error_is_held(scheme: str) -> None:
-    pytest.importorskip("grpc")
-    endpoint = f"{scheme}://127.0.0.1:{free_port()}"
-    with no_threads(0), pytest.raises(NotReachable, match="no thread can be started") as held:
-        api.serve("toy", endpoint)
-    api.serve("toy", endpoint).stop()
-    del held
+def _few_descriptors(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(socket, "create_server" if scheme == "openenv" else "socket", refuse)
 
 
-@pytest.mark.parametrize("scheme", ["grpc", "openra", "openenv"])
-def test_an_address_that_no_descriptor_is_left_for_is_not_said_to_be_taken(
-    scheme: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("scheme", "fault", "why"),
+    [
+        *((scheme, "threads", "no thread can be started") for scheme in ("grpc", "openra")),
+        *((scheme, "descriptors", "(?i)too many open files.*ulimit -n") for scheme in ("grpc", "openra", "openenv")),
+    ],
+)
+def test_what_is_refused_leaves_the_port_free_while_the_error_is_held(
+    scheme: str, fault: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if scheme == "openenv" and not HAS_OPENENV:
         pytest.skip("OpenEnv is not installed: pip install 'lucky-transport[openenv]'")
     pytest.importorskip("grpc")
-
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
     endpoint = f"{scheme}://127.0.0.1:{free_port()}"
-    monkeypatch.setattr(socket, "create_server" if scheme == "openenv" else "socket", refuse)
-    with pytest.raises(NotReachable, match=r"(?i)too many open files.*ulimit -n"):
-        api.serve("toy", endpoint)
-    monkeypatch.undo()
+    with monkeypatch.context() as patched, no_threads(0) if fault == "threads" else nullcontext():
+        if fault == "descriptors":
+            _few_descriptors(patched, scheme)
+        with pytest.raises(NotReachable, match=why) as held:
+            api.serve("toy", endpoint)
     api.serve("toy", endpoint).stop()
+    del held
 
 
 def test_a_socket_file_that_cannot_be_protected_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,13 +187,12 @@ class _Watched(ToyEngine):
         self.closed += 1
 
 
-class _Unbound(_Watched):
-    def bind(self, buffers: Any) -> None:
+def test_an_engine_that_cannot_be_bound_is_closed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
         raise MemoryError("no room")
 
-
-def test_an_engine_that_cannot_be_bound_is_closed_once() -> None:
-    engine = _Unbound()
+    engine = _Watched()
+    monkeypatch.setattr(engine, "bind", refuse)
     with pytest.raises(EngineFailed, match="failed in bind: MemoryError"):
         api.serve(engine, "inproc:")
     assert engine.closed == 1

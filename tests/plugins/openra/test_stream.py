@@ -24,66 +24,74 @@ from lucky_transport_openra import _pb
 from lucky_transport_openra.bridge import Bridge
 from lucky_transport_openra.game_stream import GameStreamClient
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
-from tests.plugins.openra.conftest import held
+from tests.plugins.openra.conftest import Stub, held
 from tests.support.waiting import PATIENCE_S, call_later, until
 
 Serve = Callable[..., Serving]
 
 
-class Talker:
-    """Actions for a stream, given one by one."""
+class Game:
+    """A game as the older client plays it: what is said goes into a stream, `seen` are its observations.
 
-    def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    first: the first of them.
+    """
+
+    def __init__(self, client: Stub) -> None:
+        self._said: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.client = client
+        self.seen = client.stream(iter(self._said.get, None))
+        self.first = next(self.seen)
 
     def say(self, *commands: Any) -> None:
         """Send an action with these commands."""
-        self._queue.put(_pb.AgentAction(commands=commands))
+        self._said.put(_pb.AgentAction(commands=commands))
 
     def stop(self) -> None:
         """End this side of the stream."""
-        self._queue.put(None)
+        self._said.put(None)
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._queue.get, None)
+    def until(self, condition: Callable[[Any], object], most: int = 5000) -> Any:
+        """Return the first observation for which `condition` holds."""
+        return next(seen for _, seen in zip(range(most), self.seen, strict=False) if condition(seen))
+
+
+@pytest.fixture
+def play(serve: Serve, stub: Any) -> Iterator[Callable[..., Game]]:
+    """Play a game of what is served, by default a skirmish of these options, over a channel of its own."""
+    with ExitStack() as stack:
+
+        def start(serving: Serving | None = None, pings: Any = None, **options: Any) -> Game:
+            game = Game(stub(serving or serve(**{"rate": 100, **options}), **(pings or {})))
+            stack.callback(game.seen.cancel)
+            return game
+
+        yield start
 
 
 def _order(action: Order, **what: Any) -> Any:
     return _pb.Command(action=int(action), **what)
 
 
-def _until(observations: Any, condition: Callable[[Any], object], most: int = 5000) -> Any:
-    """Return the first observation for which `condition` holds."""
-    return next(seen for _, seen in zip(range(most), observations, strict=False) if condition(seen))
-
-
-def test_a_stream_begins_with_the_present_and_goes_on_by_itself(serve: Serve, stub: Any) -> None:
-    talker = Talker()
-    observations = stub(serve(rate=500)).stream(iter(talker))
-    ticks = [next(observations).tick for _ in range(20)]
-    observations.cancel()
+def test_a_stream_begins_with_the_present_and_goes_on_by_itself(play: Any) -> None:
+    game = play(rate=500)
+    ticks = [game.first.tick, *(next(game.seen).tick for _ in range(20))]
     assert ticks[0] == 0
     assert ticks == sorted(set(ticks))
 
 
-def test_actions_have_their_effect_while_the_game_goes_on(serve: Serve, stub: Any) -> None:
-    talker = Talker()
-    observations = stub(serve(rate=500)).stream(iter(talker))
-    next(observations)
-    talker.say(_order(Order.DEPLOY))
-    assert _until(observations, lambda seen: seen.buildings).available_production == ["power"]
-    talker.say(_order(Order.SURRENDER))
-    last = list(observations)[-1]
+def test_actions_have_their_effect_while_the_game_goes_on(play: Any) -> None:
+    game = play(rate=500)
+    game.say(_order(Order.DEPLOY))
+    assert game.until(lambda seen: seen.buildings).available_production == ["power"]
+    game.say(_order(Order.SURRENDER))
+    last = list(game.seen)[-1]
     assert (last.done, last.result) == (True, "lose")
 
 
-def test_a_fast_advance_in_the_stream_does_its_ticks_at_once(serve: Serve, stub: Any) -> None:
-    talker = Talker()
-    observations = stub(serve(rate=5)).stream(iter(talker))
-    before = next(observations).tick
-    talker.say(_order(Order.FAST_ADVANCE, ticks=900))
-    assert _until(observations, lambda seen: seen.tick >= 900).tick < before + 1000
-    observations.cancel()
+def test_a_fast_advance_in_the_stream_does_its_ticks_at_once(play: Any) -> None:
+    game = play(rate=5)
+    game.say(_order(Order.FAST_ADVANCE, ticks=900))
+    assert game.until(lambda seen: seen.tick >= 900).tick < game.first.tick + 1000
 
 
 @pytest.mark.parametrize(
@@ -96,26 +104,25 @@ def test_a_fast_advance_in_the_stream_does_its_ticks_at_once(serve: Serve, stub:
     ids=["Busy", "PeerTimeout", "foreign"],
 )
 def test_an_action_that_fails_ends_the_stream_with_its_error(
-    serve: Serve, stub: Any, monkeypatch: pytest.MonkeyPatch, refused: Exception, status: str
+    serve: Serve, play: Any, monkeypatch: pytest.MonkeyPatch, refused: Exception, status: str
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise refused
 
-    serving, talker = serve(rate=100), Talker()
-    monkeypatch.setattr(serving.host.sessions, "advance", refuse)
-    observations = stub(serving).stream(iter(talker))
-    next(observations)
-    talker.say(_order(Order.FAST_ADVANCE, ticks=5))
+    serving = serve(rate=100)
+    monkeypatch.setattr(held(serving), "advance", refuse)
+    game = play(serving)
+    game.say(_order(Order.FAST_ADVANCE, ticks=5))
     with pytest.raises(grpc.RpcError, match=str(refused)) as caught:
-        list(observations)
+        list(game.seen)
     error: Any = caught.value
     assert error.code() is grpc.StatusCode[status]
 
 
 def test_an_action_after_the_end_does_not_keep_the_end_from_being_seen(
-    serve: Serve, stub: Any, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, play: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    serving, talker = serve(rate=100), Talker()
+    serving = serve(rate=100)
     advance = held(serving).advance
 
     def surrender_first(session_id: str, *_: object) -> None:
@@ -123,81 +130,70 @@ def test_an_action_after_the_end_does_not_keep_the_end_from_being_seen(
         raise SessionEnded("the game is over")
 
     monkeypatch.setattr(held(serving), "advance", surrender_first)
-    observations = stub(serving).stream(iter(talker))
-    next(observations)
-    talker.say(_order(Order.FAST_ADVANCE, ticks=5))
-    assert list(observations)[-1].done
+    game = play(serving)
+    game.say(_order(Order.FAST_ADVANCE, ticks=5))
+    assert list(game.seen)[-1].done
 
 
-def test_the_world_stands_still_until_the_first_action_where_there_is_time_to_plan(serve: Serve, stub: Any) -> None:
-    serving, talker, other = serve(rate=500, planning=1), Talker(), Talker()
-    client = stub(serving)
-    observations, others = client.stream(iter(talker)), stub(serving).stream(iter(other))
-    first = next(observations)
-    assert (first.tick, next(others).tick) == (0, 0)
+def test_the_world_stands_still_until_the_first_action_where_there_is_time_to_plan(serve: Serve, play: Any) -> None:
+    serving = serve(rate=500, planning=1)
+    game, other = play(serving), play(serving)
+    assert (game.first.tick, other.first.tick) == (0, 0)
     other.say()
-    assert _until(others, lambda seen: seen.tick > 20)
-    assert client.call("GetState", session_id=first.episode_id).tick == 0
-    talker.say()
-    assert _until(observations, lambda seen: seen.tick > 3)
-    observations.cancel()
-    others.cancel()
+    assert other.until(lambda seen: seen.tick > 20)
+    assert game.client.call("GetState", session_id=game.first.episode_id).tick == 0
+    game.say()
+    assert game.until(lambda seen: seen.tick > 3)
 
 
-@pytest.mark.parametrize("how", ["cancel", "stop talking", "close the channel"])
-def test_a_client_that_leaves_ends_the_session_of_its_stream(serve: Serve, stub: Any, how: str) -> None:
-    serving, talker = serve(rate=100), Talker()
-    client = stub(serving)
-    observations = client.stream(iter(talker))
-    next(observations)
-    sessions = held(serving)
-    assert len(sessions.ids()) == 1
-    if how == "cancel":
-        observations.cancel()
-    elif how == "stop talking":
-        talker.stop()
-        list(observations)
-    else:
-        client.channel.close()
-    until(lambda: not sessions.ids())
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda game: game.seen.cancel(),
+        lambda game: (game.stop(), list(game.seen)),
+        lambda game: game.client.channel.close(),
+    ],
+    ids=["cancel", "stop talking", "close the channel"],
+)
+def test_a_client_that_leaves_ends_the_session_of_its_stream(
+    serve: Serve, play: Any, leave: Callable[[Game], object]
+) -> None:
+    serving = serve(rate=100)
+    game = play(serving)
+    assert len(held(serving).ids()) == 1
+    leave(game)
+    until(lambda: not held(serving).ids())
 
 
 def test_clients_without_session_ids_are_given_the_session_that_was_created_or_games_of_their_own(
-    serve: Serve, stub: Any
+    serve: Serve, stub: Any, play: Any
 ) -> None:
     serving = serve(rate=100)
     session_id = stub(serving).ready()
-    streams = [stub(serving).stream(iter(Talker())) for _ in range(4)]
-    episodes = [next(stream).episode_id for stream in streams]
+    episodes = [play(serving).first.episode_id for _ in range(4)]
     assert session_id in episodes
     assert len(set(episodes)) == 4
-    for stream in streams:
-        stream.cancel()
 
 
 @pytest.mark.parametrize("end", ["the session is destroyed", "the engine stops"])
-def test_a_session_or_engine_that_is_gone_ends_its_stream(serve: Serve, stub: Any, end: str) -> None:
+def test_a_session_or_engine_that_is_gone_ends_its_stream(serve: Serve, stub: Any, play: Any, end: str) -> None:
     serving = serve(rate=100)
-    client = stub(serving)
-    session_id = client.ready()
-    observations = client.stream(iter(Talker()))
-    next(observations)
-    client.call("DestroySession", session_id=session_id) if "session" in end else serving.stop()
+    session_id = stub(serving).ready()
+    game = play(serving)
+    game.client.call("DestroySession", session_id=session_id) if "session" in end else serving.stop()
     with pytest.raises(grpc.RpcError) as caught:
-        list(observations)
+        list(game.seen)
     error: Any = caught.value
     assert error.code() in (grpc.StatusCode.ABORTED, grpc.StatusCode.UNAVAILABLE)
 
 
-def test_a_client_that_asks_often_whether_we_live_is_not_cut_off(serve: Serve, stub: Any) -> None:
+def test_a_client_that_asks_often_whether_we_live_is_not_cut_off(play: Any) -> None:
     """The original's client asks every 10 s, this one every second; gRPC's default cuts off after three questions."""
     pings = {"keepalive_time_ms": 100, "keepalive_timeout_ms": 5000, "http2.max_pings_without_data": 0}
-    talker = Talker()
-    observations = stub(serve(rate=100, planning=1), **pings).stream(iter(talker))
-    assert next(observations).tick == 0
-    threading.Timer(3.3, talker.say).start()
-    assert next(observations).tick > 0
-    observations.cancel()
+    game = play(pings=pings, planning=1)
+    assert game.first.tick == 0
+    threading.Timer(3.3, game.say).start()
+    assert next(game.seen).tick > 0
 
 
 @pytest.mark.exhaustive

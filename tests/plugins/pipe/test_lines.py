@@ -24,7 +24,6 @@ from lucky_transport_pipe.lines import (
     MessageType,
     ParsedLine,
     error_line,
-    parse_from_client,
     parse_from_engine,
     parse_score,
     score_text,
@@ -51,43 +50,6 @@ def test_a_line_without_end_is_refused_in_time() -> None:
     cutter.feed(b"x" * 100)
     with pytest.raises(RemoteProtocolError, match="more than 100 bytes"):
         cutter.feed(b"x")
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("run cart_pole", ParsedLine(MessageType.RUN, "cart_pole")),
-        ("set slots 4", ParsedLine(MessageType.SET, "slots 4")),
-        ("quit", ParsedLine(MessageType.QUIT)),
-        ("END", ParsedLine(MessageType.END)),
-        ('3 {"a":1}', ParsedLine(MessageType.COMMAND, '{"a":1}', 3)),
-        ('{"a":1}', ParsedLine(MessageType.OTHER, '{"a":1}')),
-        ("Warning: x", ParsedLine(MessageType.WARNING, "x")),
-        ("Error:x", ParsedLine(MessageType.ERROR, "x")),
-        ("3", ParsedLine(MessageType.OTHER, "3")),
-    ],
-)
-def test_what_a_client_says(line: str, expected: ParsedLine) -> None:
-    assert parse_from_client(line) == expected
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("SUCCESS", ParsedLine(MessageType.SUCCESS)),
-        ("END", ParsedLine(MessageType.END)),
-        ("QUIT", ParsedLine(MessageType.GONE)),
-        ("3", ParsedLine(MessageType.STARTED, "", 3)),
-        ('3 {"a":1}', ParsedLine(MessageType.STATE, '{"a":1}', 3)),
-        ("3 -1.5e3", ParsedLine(MessageType.SCORE, "-1.5e3", 3)),
-        ("3 1,5", ParsedLine(MessageType.SCORE, "1,5", 3)),
-        ("3 NaN", ParsedLine(MessageType.SCORE, "NaN", 3)),
-        ("Warning:x y", ParsedLine(MessageType.WARNING, "x y")),
-        ("hello", ParsedLine(MessageType.OTHER, "hello")),
-    ],
-)
-def test_what_an_engine_says(line: str, expected: ParsedLine) -> None:
-    assert parse_from_engine(line) == expected
 
 
 @given(st.floats())
