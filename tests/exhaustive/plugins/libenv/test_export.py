@@ -175,6 +175,12 @@ def host(toy: str, what: str = "") -> subprocess.Popen[str]:
     return started
 
 
+def hosted(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Return how a host ended."""
+    command, environ = [sys.executable, "-c", program, *arguments], os.environ | environment
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
 def engine_of(client: subprocess.Popen[str]) -> SegmentInfo:
     (found,) = [one for one in segment_files.find() if one.client_pid == client.pid]
     return found
@@ -227,14 +233,7 @@ def test_a_host_whose_locale_writes_a_decimal_comma_has_every_tensor(toy: str, t
     )
     if not target.is_dir():
         pytest.skip(f"localedef makes no de_DE here: {made.stderr}")
-    done = subprocess.run(
-        [sys.executable, "-c", GERMAN, toy],
-        env=os.environ | {"LOCPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = hosted(GERMAN, toy, LOCPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["[(('action',), (2,), -1.0, 1.0)]", "[('observation',)]"]
 
@@ -298,14 +297,7 @@ def test_an_action_that_the_engines_type_cannot_hold_is_refused_and_not_cast(
     library = tmp_path / "libnarrow.so"
     build("gymnasium:narrow_env:Narrow-v0", library, options={})
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", NARROW_HOST, library, str(value)],
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = hosted(NARROW_HOST, str(library), str(value), PYTHONPATH=paths)
     assert done.stdout == "0.23\n", done.stderr
     assert done.returncode == 1
     words = f"action 'action' of env 0 is {value} at element 1, more than the engine's type holds; no env was stepped"

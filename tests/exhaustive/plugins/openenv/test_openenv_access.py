@@ -62,6 +62,21 @@ def refusals(serving: Any, **headers: str) -> Iterator[tuple[int, str]]:
         yield refused.value.response.status_code, (refused.value.response.body or b"").decode()
 
 
+def health(serving: Any, **headers: str) -> int:
+    """Return the status with which a client with these headers is answered."""
+    with http(serving, **headers) as client:
+        return client.get("/health").status_code
+
+
+def check_answered(serving: Any, **headers: str) -> None:
+    """A client with these headers plays, over HTTP and over a WebSocket."""
+    with http(serving, **headers) as client:
+        assert client.post("/reset", json={}).status_code == 200
+    with connect(f"ws://{serving.endpoints[0].address}/ws", additional_headers=headers) as ws:
+        ws.send(json.dumps({"type": "reset", "data": {}}))
+        assert json.loads(ws.recv(PATIENCE_S))["type"] == "observation"
+
+
 def raw(serving: Any, *lines: str) -> str:
     """Return the answer to a request of these lines, word for word."""
     host, _, port = serving.endpoints[0].address.rpartition(":")
@@ -100,8 +115,7 @@ def test_another_hosts_name_is_refused_on_every_route(serve: Serve, host: str) -
     "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.9:80", "[::1]", "[::1]:8000", "localhost."]
 )
 def test_the_loopbacks_names_are_answered(serve: Serve, host: str) -> None:
-    with http(serve("cartpole"), host=host) as client:
-        assert client.get("/health").status_code == 200
+    assert health(serve("cartpole"), host=host) == 200
 
 
 def test_no_host_and_two_hosts_are_refused(serve: Serve) -> None:
@@ -133,12 +147,7 @@ def test_a_page_of_another_origin_is_refused_on_every_route(serve: Serve, origin
 
 @pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1", "https://[::1]:8443"])
 def test_a_page_of_this_machine_is_answered(serve: Serve, origin: str) -> None:
-    serving = serve("cartpole")
-    with http(serving, origin=origin) as client:
-        assert client.post("/reset", json={}).status_code == 200
-    with connect(f"ws://{serving.endpoints[0].address}/ws", additional_headers={"origin": origin}) as ws:
-        ws.send(json.dumps({"type": "reset", "data": {}}))
-        assert json.loads(ws.recv(PATIENCE_S))["type"] == "observation"
+    check_answered(serve("cartpole"), origin=origin)
 
 
 def test_the_user_allows_further_hosts_and_origins() -> None:
@@ -152,17 +161,13 @@ def test_the_user_allows_further_hosts_and_origins() -> None:
             {"host": "localhost", "origin": "https://app.example"},
             {"host": "robot.example", "origin": "https://robot.example"},  # a page of the server's own
         ):
-            with http(serving, **headers) as client:
-                assert client.get("/health").status_code == 200
-        with http(serving, host="robot.example", origin="https://evil.example") as client:
-            assert client.get("/health").status_code == 403
+            assert health(serving, **headers) == 200
+        assert health(serving, host="robot.example", origin="https://evil.example") == 403
 
 
 def test_a_server_at_every_address_answers_to_the_loopbacks_names_only() -> None:
     with api.serve("cartpole", "openenv://0.0.0.0:0") as serving:
-        for host, status in (("127.0.0.1", 200), ("0.0.0.0", 403), ("10.0.0.1", 403)):
-            with http(serving, host=host) as client:
-                assert client.get("/health").status_code == status
+        assert [health(serving, host=host) for host in ("127.0.0.1", "0.0.0.0", "10.0.0.1")] == [200, 403, 403]
 
 
 def test_the_command_line_allows_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,12 +200,8 @@ def test_without_the_servers_token_every_route_is_refused(
 def test_clients_with_the_token_play(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUCKY_OPENENV_TOKEN", f"{TOKEN}\n")
     serving = serve("cartpole")
-    with http(serving, authorization=f"bearer {TOKEN}") as client:
-        assert client.post("/reset", json={}).status_code == 200
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    with connect(f"ws://{serving.endpoints[0].address}/ws", additional_headers=headers) as ws:
-        ws.send(json.dumps({"type": "reset", "data": {}}))
-        assert json.loads(ws.recv(PATIENCE_S))["type"] == "observation"
+    for scheme in ("bearer", "Bearer"):
+        check_answered(serving, authorization=f"{scheme} {TOKEN}")
 
     async def play() -> Any:
         from fastmcp import Client  # pyright: ignore[reportMissingImports]
