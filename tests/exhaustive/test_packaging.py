@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,15 +47,11 @@ def readme_command(name: str) -> str:
 # --- README and CI ---
 
 
-def test_the_readmes_first_screen_holds_the_two_commands() -> None:
+def test_the_readmes_first_screen_holds_two_commands_that_install_and_do_what_they_say() -> None:
     first_screen = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:24]
-    assert readme_command("demo") in first_screen
-    assert readme_command("test") in first_screen
-
-
-def test_each_command_installs_and_then_does_what_it_says() -> None:
     assert readme_command("demo") == "pip install -e '.[all]' && lucky-transport demo"
     assert readme_command("test") == "pip install -e '.[all,dev]' && python -m pytest -n 4 --dist loadfile"
+    assert {readme_command("demo"), readme_command("test")} <= set(first_screen)
 
 
 def test_ci_runs_the_readmes_own_commands() -> None:
@@ -68,14 +65,13 @@ def test_ci_runs_the_readmes_own_commands() -> None:
     assert 'tests all in_fresh "$test_command"' in script
 
 
-def test_ci_is_bash_that_parses() -> None:
-    assert subprocess.run(["bash", "-n", ROOT / ".ci" / "run"], timeout=PATIENCE_S).returncode == 0
+@pytest.mark.parametrize("script", ["run", "distributions"])
+def test_ci_is_bash_that_parses(script: str) -> None:
+    assert subprocess.run(["bash", "-n", ROOT / ".ci" / script], timeout=PATIENCE_S).returncode == 0
 
 
-def test_the_script_of_releases_is_bash_that_parses_and_tells_its_commands() -> None:
-    script = ROOT / ".ci" / "distributions"
-    assert subprocess.run(["bash", "-n", script], timeout=PATIENCE_S).returncode == 0
-    told = subprocess.run([script], capture_output=True, text=True, timeout=PATIENCE_S)
+def test_the_script_of_releases_tells_its_commands() -> None:
+    told = subprocess.run([ROOT / ".ci" / "distributions"], capture_output=True, text=True, timeout=PATIENCE_S)
     assert told.returncode == 2
     for command in ("tools", "build FOLDER", "try WHEEL", "try-aarch64 WHEEL", "check TAG"):
         assert f".ci/distributions {command}" in told.stdout
@@ -214,14 +210,13 @@ def modules_of(package: Path) -> list[str]:
     return names
 
 
-def test_importing_the_package_imports_nothing_heavy() -> None:
-    heavy = ["numpy", "gymnasium", "grpc", "google.protobuf", "mujoco", "flatbuffers", "matplotlib", "rich", "click"]
-    assert imported(heavy, "lucky_transport") == []
-
-
-def test_a_plugin_module_imports_nothing_heavy() -> None:
-    modules = PYPROJECT["project"]["entry-points"]["lucky_transport"].values()
-    heavy = ["numpy", "gymnasium", "grpc", "google.protobuf", "mujoco", "flatbuffers", "matplotlib", "rich"]
+@pytest.mark.parametrize(
+    ("modules", "more"),
+    [(["lucky_transport"], ["click"]), (PYPROJECT["project"]["entry-points"]["lucky_transport"].values(), [])],
+    ids=["the package", "its plugins"],
+)
+def test_an_import_imports_nothing_heavy(modules: Iterable[str], more: list[str]) -> None:
+    heavy = ["numpy", "gymnasium", "grpc", "google.protobuf", "mujoco", "flatbuffers", "matplotlib", "rich", *more]
     assert imported(heavy, *modules) == []
 
 

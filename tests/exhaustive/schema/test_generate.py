@@ -91,33 +91,36 @@ class Word:
     )
 
 
-@pytest.mark.exhaustive
-def test_what_cannot_be_generated_is_refused_with_its_place(tmp_path: Path) -> None:
-    word = "// A word.\nmessage Word {}\n"
-    cases = {
-        "// A word.\nmessage Word { string text = 2; }\n": "Word: fields must be in the order of their numbers",
-        "// A word.\nmessage Word { sint32 text = 1; }\n": r"Word\.text: no codec knows its type",
-        "message Word {}\n": "Word: a comment must say what the message is",
-        "// A word.\nmessage Word {\n  // lucky: buffer\n  string text = 1;\n}\n": r"Word\.text: only bytes can be",
-        word + SERVICE.replace("Echo", "Other"): "the method id 7 is used twice",
-        word + SERVICE.replace("Echo", "Other").replace("id=7", "id=8 colour=red"): "unknown marks colour",
-        word + SERVICE.replace("Echo", "Other").replace("id=7", ""): "/p.OtherService/Other: marks must be effect, id",
-        word
-        + SERVICE.replace("Echo", "Other").replace("id=7 effect=read", "id=8 effect=none"): "effect=none is none of",
-    }
-    for text, complaint in cases.items():
-        with pytest.raises(ProtoError, match=complaint):
-            compiled(tmp_path, text)
+_WORD = "// A word.\nmessage Word {}\n"
+_OTHER = SERVICE.replace("Echo", "Other")
 
 
-def test_protos_that_do_not_compile_are_reported_with_file_and_line(tmp_path: Path) -> None:
-    (tmp_path / "broken.proto").write_text('syntax = "proto3";\nmessage Broken { int33 x = 1; }\n')
-    with pytest.raises(generate.GenerateError, match=r"broken\.proto:2"):
-        generate.compile_protos(tmp_path)
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("// A word.\nmessage Word { string text = 2; }\n", "Word: fields must be in the order of their numbers"),
+        ("// A word.\nmessage Word { sint32 text = 1; }\n", r"Word\.text: no codec knows its type"),
+        ("message Word {}\n", "Word: a comment must say what the message is"),
+        ("// A word.\nmessage Word {\n  // lucky: buffer\n  string text = 1;\n}\n", r"Word\.text: only bytes can be"),
+        (_WORD + _OTHER, "the method id 7 is used twice"),
+        (_WORD + _OTHER.replace("id=7", "id=8 colour=red"), "unknown marks colour"),
+        (_WORD + _OTHER.replace("id=7", ""), "/p.OtherService/Other: marks must be effect, id"),
+        (_WORD + _OTHER.replace("id=7 effect=read", "id=8 effect=none"), "effect=none is none of"),
+    ],
+)
+def test_what_cannot_be_generated_is_refused_with_its_place(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(ProtoError, match=complaint):
+        compiled(tmp_path, text)
 
 
-def test_a_folder_without_protos_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(generate.GenerateError, match=r"no \.proto files in"):
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [('syntax = "proto3";\nmessage Broken { int33 x = 1; }\n', r"broken\.proto:2"), ("", "no .proto")],
+)
+def test_protos_that_do_not_compile_or_are_not_there_are_reported(tmp_path: Path, text: str, complaint: str) -> None:
+    if text:
+        (tmp_path / "broken.proto").write_text(text)
+    with pytest.raises(generate.GenerateError, match=complaint):
         generate.compile_protos(tmp_path)
 
 

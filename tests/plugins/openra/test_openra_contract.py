@@ -8,14 +8,13 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[openra]'")
 
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engine import HOLD, RESET, Engine
+from lucky_transport.engine import Engine
 from lucky_transport.serving import Serving
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.suite import open_reference, outcome
@@ -104,23 +103,6 @@ def test_sessions_over_the_bridge_are_stepped_bit_for_bit_as_games_without_a_wir
         assert frames["observations"].any()
         assert frames["rewards"].any()
         assert first_difference(frames, expected) is None
-
-
-def test_a_held_session_stands_still_and_a_reset_one_begins_anew(serve: Callable[..., Serving]) -> None:
-    with api.open_transport(_bridge(serve(), 2)) as client:
-        first = client.step(np.zeros(2, np.int64), np.full(2, RESET, np.uint8)).observations.copy()
-        client.step(np.ones(2, np.int64))
-        frame = client.step(np.ones(2, np.int64), np.array([HOLD, RESET], np.uint8))
-        assert frame.observations[1].tobytes() != first[1].tobytes()  # the next episode's seed is another one
-        assert frame.rewards[1] == 0
-
-
-def test_make_plays_over_the_bridge(serve: Callable[..., Serving]) -> None:
-    with api.make(endpoint=str(_bridge(serve(), 2)), num_envs=2) as env:
-        env.reset(seed=1)
-        for _ in range(5):
-            env.step(env.action_space.sample())
-        assert "transport=openra" in repr(env)
 
 
 @pytest.mark.exhaustive

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from lucky_transport.shm.files import file_watch
 from lucky_transport_pipe.address import path_of
 from lucky_transport_pipe.instance import Instance
 from tests.support.waiting import PATIENCE_S
+
+_INSTANCE = partial(Instance, timeout_s=PATIENCE_S)
 
 
 class Peer:
@@ -131,13 +134,13 @@ def offering(name: str) -> Callable[[], Any]:
 
 @pytest.fixture
 def playing(name: str, come: Callable[[], Peer]) -> Callable[..., Any]:
-    """Returns an instance of ours and the scripted engine at its other end, as a context."""
+    """Returns an instance of ours, or what `make` makes of the name, and the scripted engine at its other end."""
 
     @contextmanager
-    def play(**options: Any) -> Generator[tuple[Instance, Peer]]:
+    def play(make: Callable[[str], Any] = _INSTANCE) -> Generator[tuple[Any, Peer]]:
         with ThreadPoolExecutor(1) as pool:
             coming = pool.submit(come)
-            with Instance(name, timeout_s=PATIENCE_S, **options) as instance, coming.result() as engine:
+            with make(name) as instance, coming.result() as engine:
                 yield instance, engine
 
     return play

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -15,18 +14,9 @@ from lucky_transport_pipe.unity_instance import UnityInstance
 
 
 @pytest.fixture
-def unity(name: str, come: Callable[[], Any]) -> Callable[..., Any]:
+def unity(playing: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a `UnityInstance` and the scripted engine at its other end, as a context."""
-
-    @contextmanager
-    def connect(**keywords: Any) -> Generator[tuple[UnityInstance, Any]]:
-        with ThreadPoolExecutor(1) as pool:
-            coming = pool.submit(come)
-            instance = UnityInstance(rf"\\.\pipe\{name}", **keywords)
-            with instance, coming.result() as engine:
-                yield instance, engine
-
-    return connect
+    return lambda **keywords: playing(lambda name: UnityInstance(rf"\\.\pipe\{name}", **keywords))
 
 
 def asked(u_instance: UnityInstance, engine: Any) -> None:
