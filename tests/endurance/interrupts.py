@@ -63,6 +63,16 @@ class Interrupted(Exception):
 Work = Callable[[], object]
 
 
+def _client(endpoint: str) -> Any:
+    return api.connect(endpoint)
+
+
+def _channel(endpoint: str) -> Any:
+    from lucky_transport_stubs.client.channel import channel
+
+    return channel(endpoint)
+
+
 def _long(endpoint: str) -> Iterator[Work]:
     """Messages beside the rings, of the client that steps; each one is another, as its memory is used again."""
     numbers = itertools.count(1)
@@ -76,8 +86,7 @@ def _long(endpoint: str) -> Iterator[Work]:
 
 
 def _stream(endpoint: str) -> Iterator[Work]:
-    with api.connect(endpoint) as opened:
-        client: Any = opened
+    with _client(endpoint) as client:
         yield _reads(lambda: client.agent.stream_policy_slot_state(slot_id=_MANY), lambda item: item.slot_id)
 
 
@@ -85,8 +94,7 @@ def _streams(endpoint: str) -> Iterator[Work]:
     """Streams that are read a little further than their window is at first, each through several interrupts."""
     numbers: Iterator[int] = iter(())
     stream: Any = iter(())
-    with api.connect(endpoint) as opened:
-        client: Any = opened
+    with _client(endpoint) as client:
 
         def read() -> None:
             nonlocal numbers, stream
@@ -99,15 +107,13 @@ def _streams(endpoint: str) -> Iterator[Work]:
 
 
 def _images(endpoint: str) -> Iterator[Work]:
-    with api.connect(endpoint) as opened:
-        client: Any = opened
+    with _client(endpoint) as client:
         yield _reads(lambda: client.camera.stream_camera("front"), lambda item: item.frame_number)
 
 
 def _stream_in_process(endpoint: str) -> Iterator[Work]:
     """The handler runs on the thread that is interrupted: its stream ends."""
-    with api.connect(endpoint) as opened:
-        client: Any = opened
+    with _client(endpoint) as client:
         stream: Iterator[Any] = iter(())
 
         def read() -> None:
@@ -137,8 +143,7 @@ def _shared(endpoint: str) -> Iterator[Work]:
     """What is interrupted reads for a thread that is not: every call of that one ends well, every item comes once."""
     numbers, done = itertools.count(1), threading.Event()
     errors: list[BaseException] = []
-    with api.connect(endpoint) as opened:
-        client: Any = opened
+    with _client(endpoint) as client:
 
         def beside() -> None:
             try:
@@ -228,7 +233,7 @@ def _staged_stub(endpoint: str) -> Iterator[Work]:
     with _router() as router:
         channels.open_router = lambda: router
         with channels.open_channel(endpoint, {name: make() for name, make in sides.items()}, sides, None) as opened:
-            unary: Any = opened.unary_unary("/hazel.rpc.SceneService/GetSceneInfo")
+            unary = opened.unary_unary("/hazel.rpc.SceneService/GetSceneInfo")
 
             def ask() -> None:
                 assert unary(b"", timeout=DEADLINE_S)
@@ -243,7 +248,7 @@ def _stub_long(endpoint: str) -> Iterator[Work]:
 
     numbers = itertools.count(1)
     with channel(endpoint) as opened:
-        unary: Any = opened.unary_unary("/lucky_transport.v1.StateService/SetState")
+        unary = opened.unary_unary("/lucky_transport.v1.StateService/SetState")
 
         def ask() -> None:
             request, answer = long_messages(next(numbers))
@@ -253,10 +258,8 @@ def _stub_long(endpoint: str) -> Iterator[Work]:
 
 
 def _stub_future(endpoint: str) -> Iterator[Work]:
-    from lucky_transport_stubs.client.channel import channel
-
-    with channel(endpoint) as opened:
-        unary: Any = opened.unary_unary("/hazel.rpc.SceneService/GetSceneInfo")
+    with _channel(endpoint) as opened:
+        unary = opened.unary_unary("/hazel.rpc.SceneService/GetSceneInfo")
 
         def ask() -> None:
             done: list[Any] = []
@@ -268,10 +271,8 @@ def _stub_future(endpoint: str) -> Iterator[Work]:
 
 
 def _stub_stream(endpoint: str) -> Iterator[Work]:
-    from lucky_transport_stubs.client.channel import channel
-
-    with channel(endpoint) as opened:
-        many: Any = opened.unary_stream("/hazel.rpc.AgentService/StreamPolicySlotState")
+    with _channel(endpoint) as opened:
+        many = opened.unary_stream("/hazel.rpc.AgentService/StreamPolicySlotState")
         answers = many(_MANY_ITEMS)
         short = itertools.count()
 

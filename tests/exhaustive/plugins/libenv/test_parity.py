@@ -86,12 +86,3 @@ def test_a_process_in_between_changes_nothing(sample: str) -> None:
     with lt.make(f"libenv:{sample}", 4, options=options, transport="inproc") as env:
         found = record_env(env, 40, seed=5)
     assert first_difference(found, trajectory(sample, "inproc://{name}", "NEXT_STEP", 1)) is None
-
-
-def test_one_driver_after_another_finds_the_envs_as_they_are(sample: str) -> None:
-    options = {"libenv": {"isolated": False}}
-    with lt.serve(f"libenv:{sample}", f"shm://{unique_name()}", num_envs=2, options=options) as serving:
-        for _ in range(2):
-            with lt.make(endpoint=str(serving.endpoints[0])) as env:
-                env.reset()
-                assert np.isfinite(env.step(env.transport.actions)[1]).all()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.support.waiting import until
 pytest.importorskip("grpc")
 
 PROGRAMS = ("-m", "tests.support.boxed_programs")
-SHM = Path("/dev/shm")
+Box = tuple[str, ...]
 KINDS = ["steps", "sessions", "calls", "images", "stubs"]
 
 
@@ -27,6 +28,33 @@ def _cleaned(name: str) -> Iterator[None]:
     yield
     until(lambda: all(one.stale for one in _segments(name)))
     remove_stale()
+
+
+@contextmanager
+def served(box: Box, name: str) -> Iterator[Any]:
+    """An engine in this box that is ready."""
+    with boxed(box, *PROGRAMS, "engine", name) as engine:
+        assert engine.line() == "ready"
+        yield engine
+
+
+def check_use(box: Box, name: str) -> None:
+    """A client in this box uses everything."""
+    with boxed(box, *PROGRAMS, "uses", name) as client:
+        assert [client.line() for _ in KINDS] == KINDS
+
+
+@contextmanager
+def noticed(box: Box, name: str) -> Iterator[None]:
+    """Clients in this box step and wait; they notice that the engine dies in the block."""
+    with (
+        boxed(box, *PROGRAMS, "steps", name) as driver,
+        boxed(box, *PROGRAMS, "waits", f"{name}_commands") as caller,
+    ):
+        assert (driver.line(), caller.line()) == ("steps", "waits")
+        yield
+        for client in (driver, caller):
+            assert client.line().startswith("PeerDied: ")
 
 
 #: Where the engine is, and where the client.
@@ -40,45 +68,29 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("engine_box", "client_box"), PLACES)
-def test_everything_works_across_namespaces(
-    name: str, engine_box: tuple[str, ...], client_box: tuple[str, ...]
-) -> None:
+def test_everything_works_across_namespaces(name: str, engine_box: Box, client_box: Box) -> None:
     needs(engine_box, client_box)
-    with boxed(engine_box, *PROGRAMS, "engine", name) as engine:
-        assert engine.line() == "ready"
-        with boxed(client_box, *PROGRAMS, "uses", name) as client:
-            assert [client.line() for _ in KINDS] == KINDS
+    with served(engine_box, name):
+        check_use(client_box, name)
 
 
 @pytest.mark.parametrize(("engine_box", "client_box"), PLACES[:3])
-def test_a_killed_engine_is_noticed_and_the_next_one_takes_over(
-    name: str, engine_box: tuple[str, ...], client_box: tuple[str, ...]
-) -> None:
+def test_a_killed_engine_is_noticed_and_the_next_one_takes_over(name: str, engine_box: Box, client_box: Box) -> None:
     needs(engine_box, client_box)
-    with boxed(engine_box, *PROGRAMS, "engine", name) as engine:
-        assert engine.line() == "ready"
-        with (
-            boxed(client_box, *PROGRAMS, "steps", name) as driver,
-            boxed(client_box, *PROGRAMS, "waits", f"{name}_commands") as caller,
-        ):
-            assert driver.line() == "steps"
-            assert caller.line() == "waits"
+    with served(engine_box, name) as engine, ExitStack() as stack:
+        with noticed(client_box, name):
             engine.kill()
-            with boxed(engine_box, *PROGRAMS, "engine", name) as successor:  # while the client still looks
-                assert driver.line().startswith("PeerDied: ")
-                assert caller.line().startswith("PeerDied: ")
-                assert successor.line() == "ready"
-                with boxed(client_box, *PROGRAMS, "uses", name) as client:
-                    assert [client.line() for _ in KINDS] == KINDS
+            successor = stack.enter_context(
+                boxed(engine_box, *PROGRAMS, "engine", name)
+            )  # while the client still looks
+        assert successor.line() == "ready"
+        check_use(client_box, name)
 
 
 @pytest.mark.parametrize(("engine_box", "client_box"), PLACES[:3])
-def test_a_killed_client_leaves_its_place_to_the_next_one(
-    name: str, engine_box: tuple[str, ...], client_box: tuple[str, ...]
-) -> None:
+def test_a_killed_client_leaves_its_place_to_the_next_one(name: str, engine_box: Box, client_box: Box) -> None:
     needs(engine_box, client_box)
-    with boxed(engine_box, *PROGRAMS, "engine", name) as engine:
-        assert engine.line() == "ready"
+    with served(engine_box, name):
         for _ in range(2):  # both are the first process of their namespace, with the same pid
             with boxed(client_box, *PROGRAMS, "steps", name) as client:
                 assert client.line() == "steps"
@@ -91,24 +103,16 @@ def test_a_forked_worker_that_keeps_every_descriptor_does_not_keep_its_dead_engi
         worker = int(engine.line())
         try:
             assert engine.line() == "ready"
-            with (
-                boxed(HOST, *PROGRAMS, "steps", name) as driver,
-                boxed(HOST, *PROGRAMS, "waits", f"{name}_commands") as caller,
-            ):
-                assert driver.line() == "steps"
-                assert caller.line() == "waits"
+            with noticed(HOST, name):
                 engine.kill()
-                assert driver.line().startswith("PeerDied: ")
-                assert caller.line().startswith("PeerDied: ")
-                os.kill(worker, 0)
+            os.kill(worker, 0)
         finally:
             os.kill(worker, signal.SIGKILL)
 
 
 def test_an_engine_in_another_namespace_is_listed_as_living_and_never_removed(name: str) -> None:
     needs(PID)
-    with boxed(PID, *PROGRAMS, "engine", name) as engine:
-        assert engine.line() == "ready"
+    with served(PID, name):
         look = f"""
 from lucky_transport.shm.segment.segment_files import find, remove_stale
 remove_stale()
@@ -127,8 +131,7 @@ for one in find():
 
 def test_a_client_is_told_that_the_segments_are_not_shared(name: str) -> None:
     needs(PID)
-    with boxed(HOST, *PROGRAMS, "engine", name) as engine:
-        assert engine.line() == "ready"
+    with served(HOST, name):
         connect = f"""
 import subprocess
 subprocess.run(["mount", "-t", "tmpfs", "shm", "/dev/shm"], check=True)
@@ -149,8 +152,7 @@ except NotReachable as error:
 
 def test_a_client_is_told_that_the_runtime_directory_is_not_shared(name: str) -> None:
     needs(PID)
-    with boxed(HOST, *PROGRAMS, "engine", name) as engine:
-        assert engine.line() == "ready"
+    with served(HOST, name):
         connect = f"""
 import subprocess
 from pathlib import Path
