@@ -56,21 +56,7 @@ class CrashRun:
         )
         self._kinds = kinds
         self._lanes: Sequence[Lane] = LANES if command is None else ("segment",)  # no kit has a listener
-        try:
-            self._begin()
-        except BaseException:
-            self._engines.abandon()
-            raise
-
-    def _begin(self) -> None:
-        names = sorted({engine_of(kind) for kind in self._kinds})
-        for engine in names:
-            self._engines.start(engine)
-        for kind in self._kinds:
-            self._engines.use(kind)
-        for engine in names:
-            self._engines.check_engine(engine)
-        self._engines.note_start()
+        self._engines.begin(kinds)
 
     def reached(self) -> list[Reached]:
         """Return the points that the kinds of work come to."""

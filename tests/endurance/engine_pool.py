@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,8 +108,22 @@ class EnginePool:
         finally:
             driver.close()
 
-    def note_start(self) -> None:
-        """Take what this process holds now for what it may hold after each case."""
+    def begin(self, kinds: Sequence[str]) -> None:
+        """Start the engines of these kinds of work, do each, and note what this process holds then.
+
+        That is what it may hold after each case. No engine runs after an error.
+        """
+        names = sorted({engine_of(kind) for kind in kinds})
+        try:
+            for engine in names:
+                self.start(engine)
+            for kind in kinds:
+                self.use(kind)
+            for engine in names:
+                self.check_engine(engine)
+        except BaseException:
+            self.abandon()
+            raise
         self._client = settled(self.prefix)
 
     def check_client(self) -> None:

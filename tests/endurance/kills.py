@@ -69,21 +69,7 @@ class KillRun:
         self._kinds, self._deeds = list(kinds), list(deeds)
         self._rng = random.Random(seed)
         self._engines = EnginePool(*_STUBS, commands=commands)
-        try:
-            self._begin()
-        except BaseException:
-            self._engines.abandon()
-            raise
-
-    def _begin(self) -> None:
-        names = sorted({engine_of(kind) for kind in self._kinds})
-        for engine in names:
-            self._engines.start(engine)
-        for kind in self._kinds:
-            self._engines.use(kind)
-        for engine in names:
-            self._engines.check_engine(engine)
-        self._engines.note_start()
+        self._engines.begin(self._kinds)
 
     def play(self, kills: int) -> None:
         """Kill, or stop, so often."""
