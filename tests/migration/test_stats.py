@@ -105,10 +105,6 @@ def test_an_interval_that_reaches_into_the_noise_is_no_difference(a: float, b: f
     assert "beyond the noise" in verdict.sentence
 
 
-def test_a_single_round_is_quoted_without_an_interval() -> None:
-    assert "one round" in stats.compare("a", "b", Interval(3.0, 3.0, 3.0, 1)).sentence
-
-
 def test_too_few_rounds_are_quoted_without_an_interval() -> None:
     verdict = stats.compare("a", "b", stats.median_interval([3.0, 4.0, 5.0]))
     assert verdict.word is Word.UNKNOWN

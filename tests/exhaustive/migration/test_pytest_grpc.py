@@ -95,35 +95,29 @@ def run(pytester: pytest.Pytester, weather: WeatherPrograms, forks: Programs) ->
     return Runner(pytester, weather, forks)
 
 
-def test_each_test_of_a_server_and_a_channel_runs_over_both(run: Runner) -> None:
-    done = run(FIXTURE + "\ndef test_other():\n    pass\n", *BETWEEN)
-    done.assert_outcomes(passed=3)
-    done.stdout.fnmatch_lines(
-        ["*::test_days[[]grpc[]] PASSED*", "*::test_days[[]shm[]] PASSED*", "2 calls over shared memory in 1 test"]
-    )
+CALLED = "2 calls over shared memory in 1 test"
 
 
-def test_without_paths_each_test_runs_once_over_grpc(run: Runner) -> None:
-    done = run(FIXTURE)
-    done.assert_outcomes(passed=1)
-    done.stdout.fnmatch_lines(["*::test_days PASSED*"])
-    done.stdout.no_fnmatch_line("*over shared memory*")
-
-
-def test_of_paths_to_engines_only_those_count_that_a_service_has(run: Runner) -> None:
-    done = run(FIXTURE, "--lucky-between", "inproc,shm")
-    done.assert_outcomes(passed=1)
-    done.stdout.fnmatch_lines(["*::test_days[[]shm[]] PASSED*"])
-    done = run(FIXTURE, "--lucky-between", "inproc,relay")
-    done.assert_outcomes(passed=1)
-    done.stdout.fnmatch_lines(["*::test_days PASSED*"])
-
-
-def test_workers_share_the_tests(run: Runner) -> None:
-    pytest.importorskip("xdist")
-    done = run(FIXTURE, *BETWEEN, "-p", "xdist", "-n", "2")
-    done.assert_outcomes(passed=2)
-    done.stdout.fnmatch_lines(["2 calls over shared memory in 1 test"])
+@pytest.mark.parametrize(
+    ("options", "passed", "lines"),
+    [
+        (BETWEEN, 2, ["*::test_days[[]grpc[]] PASSED*", "*::test_days[[]shm[]] PASSED*", CALLED]),
+        ((*BETWEEN, "-p", "xdist", "-n", "2"), 2, [CALLED]),
+        (("--lucky-between", "inproc,shm"), 1, ["*::test_days[[]shm[]] PASSED*", CALLED]),
+        (("--lucky-between", "inproc,relay"), 1, ["*::test_days PASSED*"]),
+        ((), 1, ["*::test_days PASSED*"]),
+    ],
+    ids=["both", "workers", "what a service has", "none that it has", "none"],
+)
+def test_a_test_of_a_server_and_a_channel_runs_over_each_path_that_a_service_has(
+    run: Runner, options: tuple[str, ...], passed: int, lines: list[str]
+) -> None:
+    if "xdist" in options:
+        pytest.importorskip("xdist")
+    done = run(FIXTURE, *options)
+    done.assert_outcomes(passed=passed)
+    done.stdout.fnmatch_lines(lines)
+    assert ("over shared memory" in done.stdout.str()) == (CALLED in lines)
 
 
 def test_tests_need_no_change_where_the_configuration_uses_the_fixture(run: Runner) -> None:

@@ -13,12 +13,10 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.drawing import duration_axis, look
 from lucky_transport_migration.bench.ratios import verdict
 from lucky_transport_migration.bench.reading import all_rows, glance, headlines, lead, losses, numbers
 from lucky_transport_migration.bench.report import bench_markdown, bench_page, write_bench
-from lucky_transport_migration.bench.suites.steps import STEP_TARGETS
 from lucky_transport_migration.parity import whole_parity
 from lucky_transport_migration.units import times_text
 
@@ -84,12 +82,6 @@ def test_a_chart_loads_nothing_and_runs_nothing(bench_text: str) -> None:
 def _charts(text: str) -> list[str]:
     """Return the SVG of each chart of a page."""
     return [base64.b64decode(one).decode() for one in re.findall(r'src="data:image/svg\+xml;base64,(.*?)"', text)]
-
-
-@pytest.mark.exhaustive
-def test_equal_results_give_equal_bytes(bench_result: dict[str, Any], bench_text: str) -> None:
-    bench_result["targets"] = targets.check(bench_result, STEP_TARGETS)
-    assert bench_page(json.loads(json.dumps(bench_result))) == bench_text
 
 
 def test_the_order_is_the_readers(bench_text: str) -> None:

@@ -248,11 +248,6 @@ def test_a_folder_that_cannot_be_written_is_an_error_with_a_remedy(project: Path
     assert "pass a writable one with --report" in done.output
 
 
-def test_a_wrong_option_is_wrong_usage() -> None:
-    assert signoff("--since", "yesterday").exit_code == 2
-    assert signoff("nowhere").exit_code == 2
-
-
 def test_at_most_six_sentences_stand_on_top(project: Path) -> None:
     write_stages(project, '"*" = "shadow"')
     folder = keep(project / "seen", _much())

@@ -119,18 +119,6 @@ def test_comparisons_made_on_two_engines_count(seen: Seen, calls: Calls) -> None
     assert judge([*replayed, *calls(100)], Limits()).promote, "the durations are those of the live calls"
 
 
-@pytest.mark.exhaustive
-def test_the_more_methods_are_judged_the_fewer_mismatches_each_may_leave_open(calls: Calls) -> None:
-    """The confidence is that of all methods together."""
-    names = [f"/a.B/Method{index}" for index in range(40)]
-    alone = judge(calls(1200, method=names[0]), Limits())
-    assert alone.promote
-    together = judge((one for name in names for one in calls(1200, method=name)), Limits())
-    assert not together.promote
-    assert all("a rate of up to 0.597 % is open, the limit is 0.3 %; 1,191 more" in one for one in together.reasons)
-    assert judge((one for name in names for one in calls(2400, method=name)), Limits()).promote
-
-
 def test_calls_whose_noise_lasts_hold_back_and_say_what_they_are_worth(seen: Seen) -> None:
     (reason,) = judge(timed(seen, 3_000, 0.99), Limits()).reasons
     assert re.search(r"noise that lasts makes 3,000 calls worth \d\d independent ones; more calls", reason)

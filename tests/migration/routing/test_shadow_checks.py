@@ -126,6 +126,7 @@ def test_a_candidate_that_is_lost_or_late_each_time_has_failed(engine: Engine, r
     note = read()
     assert note.shadow is not None
     assert note.shadow.code == _LATE
+    assert engine.now_ns < 6e9, "it is waited for as its caller's patience says, and no longer"
 
 
 def test_a_canary_that_was_late_for_its_caller_is_asked_again_too(engine: Engine, read: Read) -> None:

@@ -73,12 +73,9 @@ def test_of_two_demotions_the_lower_one_counts_and_the_longer_cool_down(tmp_path
     [
         '{"v": 1, "at": "2026',
         "\0\0\0\0",
-        "[]",
-        "3",
         '{"v": 2}',
         '{"v": 1, "event": "demoted", "at": 3}',
         "\x85",
-        "null",
         "[" * 66 + "]" * 66,
         "[" * 100_000,
     ],

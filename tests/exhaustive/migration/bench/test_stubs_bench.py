@@ -35,10 +35,6 @@ def case_of(path: str, wait: str | None = None, what: str = "") -> Case:
 # what is measured
 
 
-def test_grpc_stands_for_loopback_tcp_and_a_unix_socket() -> None:
-    assert plan_of_stubs(("grpc", "shm"), None, rounds=5, quick=False).paths == ("grpc-tcp", "grpc-unix", "shm")
-
-
 def test_a_transport_that_carries_no_stubs_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"transport 'inproc' carries no calls.*--between grpc,shm"):
         plan_of_stubs(("grpc", "inproc"), None, rounds=5, quick=False)
