@@ -156,12 +156,6 @@ def test_each_kind_of_thing_left_is_enough_for_something_to_be_left(tree: Any, l
     assert result.sentence.startswith("Left of gRPC: ")
 
 
-def test_code_without_grpc_has_nothing_left(tree: Any) -> None:
-    result = scan(tree({"a.py": "import lucky_transport\nlucky_transport.connect('shm://demo')\n", "b.txt": "grpcio"}))
-    assert result.nothing_left
-    assert result.sentence == "Nothing of gRPC is left in 1 file."
-
-
 def test_a_drop_in_still_needs_grpc_installed(tree: Any) -> None:
     result = scan(tree({"a.py": "import lucky_transport_stubs\nlucky_transport_stubs.channel('shm://demo')\n"}))
     assert [(one.kind, one.wire) for one in result.findings] == [("channel", False)]
