@@ -18,6 +18,7 @@ from lucky_transport_stubs.client.prepared import PreparedCall
 from lucky_transport_stubs.client.reach import CLOSED, ConnectivityState, State
 from lucky_transport_stubs.client.requests import StreamedRequests
 from lucky_transport_stubs.words import retries as module
+from lucky_transport_stubs.words.credentials import Fetch
 from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import WAITS
 from lucky_transport_stubs.words.retries import Retries, RetryPolicy, RetryThrottle
@@ -37,6 +38,16 @@ def test_a_relay_is_told_which_calls_wait(is_patient: bool) -> None:
     prepared = PreparedCall("/t.Test/Method", 1.0, is_patient, None, entries=(("a", "b"),))
     opened = CallMachine(prepared, status_of).begin(relay)
     assert opened == Open(relay, (("a", "b"), WAITS) if is_patient else (("a", "b"),))
+
+
+def test_credentials_that_are_known_are_not_asked_for_and_count_as_metadata() -> None:
+    def machine(*known: Any) -> CallMachine:
+        return CallMachine(PreparedCall("/a/b", None, True, Fetch((known,), "url", "b", True)), status_of)
+
+    assert machine(("c", "d")).begin(CONNECTION) == Open(CONNECTION, (("c", "d"),))
+    refused = machine(("key", "v" * 20_000)).begin(CONNECTION)
+    assert isinstance(refused, Finish)
+    assert refused.status.code is Code.RESOURCE_EXHAUSTED
 
 
 def test_news_of_an_attempt_are_heard_once() -> None:

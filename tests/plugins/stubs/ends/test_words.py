@@ -28,7 +28,7 @@ from lucky_transport_stubs.words.metadata import (
     outgoing,
     within_limit,
 )
-from lucky_transport_stubs.words.options import LOGGED, max_receive_bytes
+from lucky_transport_stubs.words.options import LOGGED, max_receive_bytes, max_send_bytes
 from lucky_transport_stubs.words.status import CallStatus, code_of, status_of
 
 from ..differential.both import Driver
@@ -93,6 +93,10 @@ def test_every_error_has_a_code_and_keeps_its_text(error: type[errors.TransportE
 def test_what_are_no_options_is_refused(options: object, expected: type[Exception]) -> None:
     with pytest.raises(expected):
         max_receive_bytes(options)  # type: ignore[arg-type]
+
+
+def test_a_limit_of_zero_bytes_is_one() -> None:
+    assert max_send_bytes([("grpc.max_send_message_length", 0)]) == 0
 
 
 #: What options, rather than arguments, the log names.
