@@ -70,7 +70,6 @@ async def test_an_endpoint_without_a_channel_is_a_mistake_of_configuration(drive
         driver.connect(endpoint)
 
 
-@pytest.mark.exhaustive
 def test_the_public_names_are_functions_whatever_was_imported_before() -> None:
     code = (
         "import sys, lucky_transport_stubs\n"

@@ -50,11 +50,6 @@ class Stub:
         method = self.channel.unary_unary(path, found.request.SerializeToString, found.response.FromString)
         return method(found.request(**fields), timeout=PATIENCE_S)
 
-    def stream(self, path: str, timeout: float | None = PATIENCE_S, **fields: Any) -> Any:
-        found = _pb.methods()[path]
-        method = self.channel.unary_stream(path, found.request.SerializeToString, found.response.FromString)
-        return method(found.request(**fields), timeout=timeout)
-
 
 @pytest.fixture
 def stub(ends: OurEnds) -> Callable[[str], Stub]:
@@ -117,14 +112,6 @@ def test_a_method_that_the_engine_lacks_is_unimplemented_by_name(engine: str, st
     )
     unknown = stub(engine).channel.unary_unary(AGENT + "Fly")
     assert failure(lambda: unknown(b"", timeout=PATIENCE_S)).code() is grpc.StatusCode.UNIMPLEMENTED
-
-
-def test_a_stream_goes_on_until_it_is_cancelled(engine: str, stub: Any) -> None:
-    frames = stub(engine).stream("/hazel.rpc.TelemetryService/StreamTelemetry", timeout=None, target_fps=100)
-    assert all(next(frames).ByteSize() for _ in range(3))
-    frames.cancel()
-    until(frames.done)
-    assert frames.code() is grpc.StatusCode.CANCELLED
 
 
 @pytest.fixture

@@ -206,21 +206,14 @@ def ends_with_what_it_has_set(ends: Ends, told: str) -> Record:
     return {"items": taken(call), "initial": entries(call.initial_metadata())}
 
 
-@each(before=(0, 2))
-def raises(ends: Ends, before: int) -> Record:
+@each(before=(0, 2), how=("raises", "aborts"))
+def fails(ends: Ends, before: int, how: str) -> Record:
     def behaviour(request: bytes, context: Any, respond: Respond) -> None:
         for _ in range(before):
             respond(b"item")
+        if how == "aborts":
+            context.abort(grpc.StatusCode.DATA_LOSS, "it is lost")
         raise RuntimeError("boom")
-
-    return taken(_method(ends, behaviour)(b"request"))
-
-
-@case
-def aborts(ends: Ends) -> Record:
-    def behaviour(request: bytes, context: Any, respond: Respond) -> None:
-        respond(b"item")
-        context.abort(grpc.StatusCode.DATA_LOSS, "it is lost")
 
     return taken(_method(ends, behaviour)(b"request"))
 

@@ -36,17 +36,12 @@ def all_items_come_in_order(ends: Ends, count: int) -> Record:
     return taken(ends.unary_stream(lambda request, context: _numbers(count))(b"request"))
 
 
-@case
-def a_stream_that_has_ended_stays_ended(ends: Ends) -> Record:
-    call = ends.unary_stream(lambda request, context: _numbers(1))(b"request")
-    return {"first": taken(call), "again": taken(call), "and again": taken(call)}
-
-
-@case
-def a_stream_that_has_failed_stays_failed(ends: Ends) -> Record:
+@each(fails=(False, True))
+def a_stream_that_has_ended_stays_ended(ends: Ends, fails: bool) -> Record:
     def behaviour(request: bytes, context: Any) -> Iterator[bytes]:
         yield b"item"
-        raise RuntimeError("boom")
+        if fails:
+            raise RuntimeError("boom")
 
     call = ends.unary_stream(behaviour)(b"request")
     return {"first": taken(call), "again": taken(call), "itself": _same_error(call)}
@@ -142,28 +137,18 @@ def an_item_is_none(ends: Ends) -> Record:
     return taken(ends.unary_stream(lambda request, context: iter((b"one", None, b"three")))(b"request"))
 
 
-@case
-def a_deserializer_fails_midway(ends: Ends) -> Record:
-    def deserialize(response: bytes) -> bytes:
+@each(side=("server", "client"))
+def a_codec_fails_midway(ends: Ends, side: str) -> Record:
+    def codec(response: bytes) -> bytes:
         if response == b"1":
             raise ValueError("not one")
         return response
 
-    handler = method_handler("unary_stream", lambda request, context: _numbers(3))
+    of_server = {"response_serializer": codec} if side == "server" else {}
+    handler = method_handler("unary_stream", lambda request, context: _numbers(3), **of_server)
     channel = ends.connect(ends.serve({"Method": handler}).target)
-    return taken(channel.unary_stream(path(), response_deserializer=deserialize)(b"request"))
-
-
-@case
-def a_serializer_fails_midway(ends: Ends) -> Record:
-    def serialize(response: bytes) -> bytes:
-        if response == b"1":
-            raise ValueError("not one")
-        return response
-
-    handler = method_handler("unary_stream", lambda request, context: _numbers(3), response_serializer=serialize)
-    channel = ends.connect(ends.serve({"Method": handler}).target)
-    return taken(channel.unary_stream(path())(b"request"))
+    deserializer = codec if side == "client" else None
+    return taken(channel.unary_stream(path(), response_deserializer=deserializer)(b"request"))
 
 
 @case

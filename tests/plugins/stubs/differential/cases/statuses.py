@@ -79,20 +79,13 @@ async def details_without_a_code(ends: Driver) -> Record:
     return await told(ends, act)
 
 
-@each(BOTH)
-async def a_code_without_details(ends: Driver) -> Record:
-    async def act(context: Any) -> bytes:
+@each(BOTH, details=("", "nowhere"), response=(None, b"response"))
+async def a_code_is_set_with_or_without_a_response(ends: Driver, details: str, response: bytes | None) -> Record:
+    async def act(context: Any) -> bytes | None:
         context.set_code(grpc.StatusCode.NOT_FOUND)
-        return b"response"
-
-    return await told(ends, act)
-
-
-@each(BOTH)
-async def a_code_and_no_response(ends: Driver) -> Record:
-    async def act(context: Any) -> None:
-        context.set_code(grpc.StatusCode.NOT_FOUND)
-        context.set_details("nowhere")
+        if details:
+            context.set_details(details)
+        return response
 
     return await told(ends, act)
 
