@@ -36,13 +36,6 @@ async def every_caller_gets_its_own_answer(ends: Driver, arity: str) -> Record:
 
 
 @case
-def many_futures_of_one_thread(ends: Ends) -> Record:
-    method = ends.unary_unary(lambda request, context: request)
-    futures = [method.future(str(number).encode()) for number in range(200)]
-    return {"results": [future.result(PATIENCE_S) for future in futures]}
-
-
-@case
 def futures_end_in_the_order_of_their_answers(ends: Ends) -> Record:
     gate, diary = ends.gate(), Diary()
 

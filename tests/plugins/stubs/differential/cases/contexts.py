@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
@@ -130,42 +131,49 @@ def is_inactive_after_the_deadline(ends: Ends, way: Way) -> Record:
     return {"seen": seen, "handler": diary.after(3)}
 
 
-@each(BOTH, failing=(False, True))
-async def tells_callbacks_once_and_in_order(ends: Driver, failing: bool) -> Record:
-    """One that fails stops the others of grpc.aio, and of threads none."""
+@each(BOTH, failing=("nothing", "a callback", "the handler"))
+async def tells_callbacks_once_and_in_order(ends: Driver, failing: str) -> Record:
+    """A callback that fails stops the others of grpc.aio, and of threads none."""
     diary = Diary()
 
     def tell(name: str, told: Any, context: Any) -> None:
         diary.note((name, told is context))
-        if failing and name == "second":
+        if failing == "a callback" and name == "second":
             raise RuntimeError("a defect of the callback")
 
     async def answer(read: Read, context: Any) -> bytes:
         for name in ("first", "second", "third"):
             context.add_done_callback(lambda told, name=name: tell(name, told, context))
+        if failing == "the handler":
+            raise RuntimeError("boom")
         return await read()
 
     calls = await _asked(ends, answer, 2)
-    return {"calls": calls, "diary": await ends.aside(diary.after, 4 if failing and ends.driver == ASYNCIO else 6)}
+    return {
+        "calls": calls,
+        "diary": await ends.aside(diary.after, 4 if failing == "a callback" and ends.driver == ASYNCIO else 6),
+    }
 
 
 @case
-def refuses_callbacks_after_the_end(ends: Ends) -> Record:
+def refuses_all_after_the_end(ends: Ends) -> Record:
     kept: list[Any] = []
     over = threading.Event()
 
-    def behaviour(request: bytes, context: Any) -> bytes:
-        kept.append(context)
+    def behaviour(requests: Iterator[bytes], context: Any) -> bytes:
+        kept.extend((requests, context))
         context.add_callback(over.set)
-        return request
+        return b"+".join(requests)
 
-    attempt(ends.unary_unary(behaviour), b"request")
+    attempt(ends.stream_unary(behaviour), argument("stream_unary"))
     seen: Record = {"over": happened(over)}
-    context = kept[0]
+    requests, context = kept
     return {
         **seen,
         "active": context.is_active(),
         "add_callback": context.add_callback(lambda: None),
+        "cancel": attempt(context.cancel),
+        "request": attempt(next, requests),
         "set_code": attempt(context.set_code, None),
         "trailing": attempt(context.set_trailing_metadata, (("key", "value"),)),
         "initial": attempt(context.send_initial_metadata, (("key", "value"),)),

@@ -214,16 +214,6 @@ async def a_generator_raises_midway(ends: Driver, way: Way, items: int) -> Recor
     return await ends.invoke(way, await ends.method(way.arity, ends.flow(way.arity, make)))
 
 
-@each(arity=("unary_stream", "stream_stream"))
-def a_generator_sets_a_code_and_ends(ends: Ends, arity: str) -> Record:
-    def behaviour(request: Any, context: Any) -> Iterator[bytes]:
-        yield b"item"
-        context.set_code(grpc.StatusCode.CANCELLED)
-        context.set_details("by the handler")
-
-    return invoke("iterator", ends.method(arity, behaviour), argument(arity))
-
-
 @each(arity=ARITIES)
 def a_handler_cancels_its_own_call(ends: Ends, arity: str) -> Record:
     def behaviour(request: Any, context: Any) -> Any:

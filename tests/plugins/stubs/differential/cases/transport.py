@@ -1,8 +1,8 @@
 """What a transport owes its streams: cases of the model suite that gRPC's Java transports share.
 
-Named there: basicStream, earlyServerClose_*, clientCancelFromWithinMessageRead, serverCancel, flowControlPushBack,
-flowControlDoesNotDeadlockLargeMessage, interactionsAfter...AreNoops. Its others are in `outcomes`, `concurrency`,
-`requests`, `servers` and `channels`.
+Named there: basicStream, earlyServerClose_*, clientCancelFromWithinMessageRead, flowControlPushBack,
+flowControlDoesNotDeadlockLargeMessage. Its others are in `outcomes`, `statuses`, `contexts`, `concurrency`, `requests`,
+`servers` and `channels`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lucky_transport_grpc.runtime import grpc
 
 from ..both import BOTH, Driver, ways_of
 from ..ends import Ends, method_handler, path
-from ..records import PATIENCE_S, Diary, Record, Way, attempt, entries, happened, state, status, taken
+from ..records import PATIENCE_S, Diary, Record, Way, attempt, entries, state, status, taken
 from ..registry import case, each
 
 
@@ -83,44 +83,6 @@ def client_cancel_from_within_message_read(ends: Ends) -> Record:
     known.set()
     ended = taken(calls[0])["ended"]
     return {"ended": ended, **status(calls[0])}
-
-
-@case
-def server_cancel(ends: Ends) -> Record:
-    told = threading.Event()
-
-    def behaviour(request: bytes, context: Any) -> Iterator[bytes]:
-        context.add_callback(told.set)
-        yield b"one"
-        context.cancel()
-
-    call = ends.unary_stream(behaviour)(b"request")
-    return {"ended": taken(call)["ended"], "told": happened(told)}
-
-
-@case
-def interactions_after_the_end_are_noops(ends: Ends) -> Record:
-    kept: list[Any] = []
-    over = threading.Event()
-
-    def behaviour(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        kept.extend((context, requests))
-        context.add_callback(over.set)
-        yield from requests
-
-    call = ends.stream_stream(behaviour)(_said(b"one"))
-    seen: Record = {"taken": taken(call), "over": happened(over)}
-    context, requests = kept
-    return {
-        **seen,
-        "server": {
-            "cancel": attempt(context.cancel),
-            "request": attempt(next, requests),
-            "trailing": attempt(context.set_trailing_metadata, (("late", "1"),)),
-            "active": context.is_active(),
-        },
-        "client": {"cancel": call.cancel(), "next": attempt(next, call), "code": call.code().name},
-    }
 
 
 LARGE = 1024 * 1024
