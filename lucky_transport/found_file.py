@@ -33,7 +33,7 @@ def find_up(name: str, directory: Path | None = None) -> Path | None:
     # Strings, since a program may ask for each connection: paths take four times as long.
     home = os.path.realpath(os.path.expanduser("~"))
     try:
-        here = working_directory() if directory is None else os.path.realpath(directory)
+        here = os.getcwd() if directory is None else os.path.realpath(directory)
         while not os.path.exists(here):
             here = os.path.dirname(here)
         owner = os.stat(here).st_uid

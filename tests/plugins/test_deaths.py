@@ -85,7 +85,7 @@ def _stream(at: At) -> object:
 
 
 def _images(at: At) -> None:
-    """What was shown last stays readable."""
+    """What was shown last stays readable; whoever asked for the next one has let the engine write there."""
     stream = at.client.stream(CAMERA, StreamCameraRequest(name="x"), copy=False)
     seen = next(stream)
     at.waits.set()
@@ -93,7 +93,8 @@ def _images(at: At) -> None:
         while True:
             seen = next(stream)
     finally:
-        assert np.unique(np.frombuffer(seen.data, np.uint8)).tolist() == [shade(seen.frame_number)]
+        shades = {shade(seen.frame_number + later) for later in range(4)}
+        assert {*np.unique(np.frombuffer(seen.data, np.uint8)).tolist()} <= shades
 
 
 def _envs(at: At) -> None:
