@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
@@ -46,7 +47,11 @@ class DescribedEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]], Closing):
         fps = frames_per_second(spec)
         if fps is not None:
             self.metadata["render_fps"] = fps
-        self._attributes = attributes_of(spec)
+        self._attributes = dict(attributes_of(spec))
+        env_id = spec.attributes.get("env_id")
+        if env_id is not None:
+            self.spec = EnvSpec(env_id, max_episode_steps=spec.attributes.get("max_episode_steps"))
+            self._attributes["spec"] = self.spec
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Return an attribute of the envs, once per env; raises AttributeError naming those there are."""
@@ -76,9 +81,10 @@ class DescribedEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]], Closing):
         PeerDied, ClosedError, EngineFailed.
         """
         if self._renderer is None:
-            warnings.warn(
-                "render() without a render mode shows nothing; pass make(..., render_mode='rgb_array')", stacklevel=2
-            )
+            remedy = "pass make(..., render_mode='rgb_array')"
+            if not self.metadata["render_modes"]:
+                remedy = "the engine has no camera, and what its envs draw themselves is not carried"
+            warnings.warn(f"render() without a render mode shows nothing; {remedy}", stacklevel=2)
             return (None,) * self.num_envs
         return self._renderer.render()
 

@@ -211,11 +211,11 @@ def _spec(env_id: str, envs: list[gymnasium.Env[Any, Any]]) -> BatchSpec:
         action, action_parts = array_of("action space", first.action_space)
     except SpecError as error:
         raise SpecError(f"gymnasium:{env_id}: {error}", backend="gymnasium") from error
-    limit = first.spec.max_episode_steps if first.spec else None
     attributes = {
+        "env_id": first.spec.id if first.spec else None,
         "task": env_id,
         "task_description": f"the Gymnasium env {env_id}",
-        "max_episode_steps": limit,
+        "max_episode_steps": first.spec.max_episode_steps if first.spec else None,
         "render_fps": first.metadata.get("render_fps"),
     }
     return BatchSpec(

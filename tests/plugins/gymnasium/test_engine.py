@@ -100,6 +100,15 @@ def test_the_spec_has_one_reward_term_and_the_envs_own_limits() -> None:
     assert spec.attributes["render_fps"] == 50
 
 
+def test_an_env_has_the_id_and_the_limit_of_its_envs_and_says_that_it_draws_nothing() -> None:
+    with make("gymnasium:CartPole-v1", num_envs=2, transport="inproc") as env:
+        assert env.spec is not None
+        assert (env.spec.id, env.spec.max_episode_steps) == ("CartPole-v1", 500)
+        assert env.get_attr("spec") == (env.spec, env.spec)
+        with pytest.warns(UserWarning, match="is not carried"):
+            assert env.render() == (None, None)
+
+
 def test_a_space_with_some_unbounded_elements_survives_its_journey() -> None:
     spec = make_engine("gymnasium:CartPole-v1", 2).spec
     received = BatchSpec.from_json(spec.to_json())
