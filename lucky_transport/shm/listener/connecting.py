@@ -100,11 +100,13 @@ def pipe_steps(
     strategy: int = 1,
     answer_s: float = ANSWER_S,
     or_server: bool = False,
+    at_once: bool = False,
 ) -> Steps[MemfdPipe]:
     """Connect to the engine of segment `name`, waiting for the engine until the deadline; the steps come to a pipe.
 
     An engine that listens gets `answer_s` to answer, also where the deadline is nearer. or_server: it may as well be a
-    gRPC server, so the error says how to start either.
+    gRPC server, so the error says how to start either. at_once: for one that is not there, or has
+    ended and left its socket, nobody waits.
 
     Raises NotReachable when no engine listens, or a limit of this process or the engine's is reached, PeerTimeout when
     the engine does not answer, Busy when it has too many clients, RemoteProtocolError when it is another user's or
@@ -114,7 +116,8 @@ def pipe_steps(
     sleep_s = CONNECT_FIRST_SLEEP_S
     while True:
         was_hung_up = False
-        for path in (path for place in places for path in sockets_of(place, name)):
+        paths = [path for place in places for path in sockets_of(place, name)]
+        for path in paths:
             patience_s = max(deadline.remaining_s, answer_s)
             try:
                 with within_limits(f"the engine at {path} cannot be reached", "shm"):
@@ -124,7 +127,8 @@ def pipe_steps(
                 continue
             if pipe is not None:
                 return pipe
-        if deadline.expired and (answer_by.expired or not was_hung_up):
+        is_late = deadline.expired or (at_once and all(map(_has_ended, paths)))
+        if is_late and (answer_by.expired or not was_hung_up):
             raise _unreachable(name, [socket_path(place, name) for place in places], deadline, or_server)
         yield Wait(min(sleep_s, deadline.remaining_s))
         sleep_s = min(sleep_s * 2, CONNECT_LONGEST_SLEEP_S)

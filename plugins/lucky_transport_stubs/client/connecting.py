@@ -63,6 +63,7 @@ def _connect_pipe(endpoint: Endpoint, deadline: Deadline | None) -> Steps[MemfdP
             # An engine that accepted and is busy gets its time.
             answer_s=min(settings.connect_timeout_s, left_s),
             or_server=True,
+            at_once=True,
         )
     except PeerTimeout as error:
         if deadline is not None and deadline.expired:

@@ -23,7 +23,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files.server_description import ServerDescription, describe
 from lucky_transport.shm.files.socket_path import socket_path
-from lucky_transport.shm.listener.connecting import connect_pipe
+from lucky_transport.shm.listener.connecting import connect_pipe, pipe_steps
 from lucky_transport.shm.listener.handshake import (
     CLIENT_HELLO_BYTES,
     LONGEST_SERVER_HELLO,
@@ -100,6 +100,24 @@ def test_where_a_server_may_listen_the_error_says_how_to_start_one(tmp_path: Pat
     describe(socket_path(tmp_path, "weather"), ServerDescription("weather", 4711, target="127.0.0.1:50071")._asdict())
     with pytest.raises(NotReachable, match=r"^the server of pid 4711 .* is gone; .*--serve 127.0.0.1:50071=shm://weat"):
         connect_pipe("weather", Deadline(0), directories=[tmp_path], or_server=True)
+
+
+@pytest.mark.parametrize("left", [(), ("",), ("", ".lock")], ids=["nothing", "a socket", "a socket and its lock"])
+def test_who_wants_an_engine_at_once_waits_only_where_one_may_be_about_to_listen(
+    left: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = socket_path(tmp_path, "one")
+    if left:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as nobody_listens:
+            nobody_listens.bind(str(path))
+    for suffix in left[1:]:
+        Path(f"{path}{suffix}").touch(0o600)
+    steps = pipe_steps("one", Deadline(PATIENCE_S), directories=[tmp_path], at_once=True)
+    if left == ("",):  # of what has no lock nobody can tell
+        assert next(steps).connection is None
+    else:
+        with pytest.raises(NotReachable):
+            next(steps)
 
 
 def test_a_client_may_come_before_the_engine(tmp_path: Path) -> None:
