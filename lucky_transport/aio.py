@@ -17,7 +17,6 @@ from lucky_transport.deadline import Deadline
 if TYPE_CHECKING:
     from lucky_transport.messages.methods import Method
 
-__all__ = ["AsyncCalls", "AsyncItemStream", "AsyncStream"]
 
 Item = TypeVar("Item", covariant=True)
 

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 # What an engine needs not is imported where it is used: its process starts a tenth sooner without asyncio.
 
-__all__ = ["check_offered_envs", "connect", "connect_async", "make", "make_engine", "open_transport", "serve"]
 
 _log = logging.getLogger("lucky_transport")
 

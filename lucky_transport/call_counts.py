@@ -25,8 +25,6 @@ from typing import Any
 
 from lucky_transport.fork import on_child
 
-__all__ = ["CallCounter", "CallCounters", "Calls", "ProcessCalls", "read"]
-
 _SLOT = 8
 _PAGE = mmap.ALLOCATIONGRANULARITY
 

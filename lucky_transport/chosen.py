@@ -15,8 +15,6 @@ from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.interceptors import Interceptor
 from lucky_transport.registry import load, registry
 
-__all__ = ["check_agreement", "choose_transport", "chosen_interceptors", "end_of"]
-
 _log = logging.getLogger("lucky_transport")
 
 #: What "auto" tries, best first.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Closing"]
-
 
 class Closing:
     """Something with a `close`, which a `with` block calls at its end."""

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from lucky_transport.host.service_switch import ServiceSwitch
     from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["EngineDescription", "change", "engine_at", "engines", "listening"]
 
 _log = logging.getLogger("lucky_transport")
 

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from lucky_transport.errors import ConfigError, SegmentError
 
-__all__ = ["left_over", "new_folder", "remove_folder", "remove_left_over"]
-
 #: A process without a launcher makes the same, in lucky_transport_stubs/run/bootstrap/sitecustomize.py.
 _PREFIX, _FREE, _LOCK = "lucky-run-", "free.lock", "maker.lock"
 

@@ -14,8 +14,6 @@ from contextvars import ContextVar
 
 from lucky_transport.uninterrupted import start_thread
 
-__all__ = ["NOTICE_AFTER_S", "Deadline", "log_long_wait"]
-
 _log = logging.getLogger("lucky_transport")
 
 #: A shorter wait is not logged.

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, did_you_mean
 
-__all__ = ["EndpointOption", "number", "one_of", "read_options", "switch", "whole"]
-
 _LARGEST = (1 << 31) - 1
 
 

@@ -15,17 +15,6 @@ from lucky_transport.errors import ConfigError, SpecError, UnknownName, did_you_
 from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SetSeedsResponse
 from lucky_transport.nesting import json_object
 
-__all__ = [
-    "answer_seeds",
-    "check_call",
-    "check_num_envs",
-    "check_numbers",
-    "check_options",
-    "option_names",
-    "requested_options",
-    "unknown_variant",
-]
-
 #: What a factory is called with beside the options.
 _NO_OPTIONS = ("self", "variant", "num_envs")
 

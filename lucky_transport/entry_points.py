@@ -16,8 +16,6 @@ from functools import reduce
 from importlib.machinery import PathFinder
 from typing import NamedTuple, Protocol
 
-__all__ = ["EntryPoint", "entry_points"]
-
 #: The names of folders with metadata: `name-version.dist-info`, of older installs `name.egg-info`.
 _METADATA = re.compile(r"(?P<name>[^-]+).*\.(?:dist|egg)-info")
 

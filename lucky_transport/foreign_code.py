@@ -8,8 +8,6 @@ from typing import Any
 
 from lucky_transport.errors import is_interruption, raise_wire_error
 
-__all__ = ["foreign_code", "run_unwaited"]
-
 _log = logging.getLogger("lucky_transport")
 
 

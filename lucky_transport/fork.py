@@ -11,8 +11,6 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 
-__all__ = ["around_fork", "at_exit", "on_child"]
-
 _Call = Callable[[], object]
 _numbers = itertools.count()
 #: After all that a worker of multiprocessing ends itself.

@@ -16,8 +16,6 @@ from typing import BinaryIO
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["describe_user", "find_up", "open_found", "refusal", "remove_unused_socket", "working_directory"]
-
 
 def working_directory() -> str:
     """Return the working directory; one that was removed has a name too, which leads nowhere."""

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from lucky_transport.uninterrupted import WaitQueue
 
-__all__ = ["CallFuture", "completed", "on_cancel", "settle"]
-
 T = TypeVar("T")
 _RLock: type[Any] = type(threading.RLock())
 

@@ -16,8 +16,6 @@ from typing import Any, TypeVar
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["inline", "is_inline"]
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _INLINE = "__lucky_transport_inline__"
 

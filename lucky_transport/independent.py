@@ -13,8 +13,6 @@ from lucky_transport.errors import LocalProtocolError, PeerTimeout, Unimplemente
 from lucky_transport.spec.actions import check_actions
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["SentEnvs", "batch_of", "envs_late", "together_only"]
-
 
 def batch_of(spec: BatchSpec, rows: int) -> BatchSpec:
     """Return the spec of so many of the envs."""

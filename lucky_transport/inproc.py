@@ -35,8 +35,6 @@ from lucky_transport.serving import Server
 from lucky_transport.transport import Capabilities, Frame, Stream
 from lucky_transport.uninterrupted import WaitQueue, uninterrupted
 
-__all__ = ["InprocServer", "InprocTransport", "connect", "host_at", "server"]
-
 _STEP_TIMEOUT_S = Settings().step_timeout_s
 
 _hosts: dict[str, Host] = {}

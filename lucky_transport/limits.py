@@ -9,8 +9,6 @@ import resource
 
 from lucky_transport.errors import NotReachable
 
-__all__ = ["limit_reached", "within_limits"]
-
 
 def limit_reached(error: BaseException | None) -> tuple[str, str]:
     """Return which limit `error` is about and the remedy, two empty texts when it is about none."""

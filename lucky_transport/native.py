@@ -10,8 +10,6 @@ from typing import Any
 
 from lucky_transport.errors import MissingExtra
 
-__all__ = ["VERSION", "problem"]
-
 #: Of the interface in `native.pyi`: to be raised with each change of it.
 VERSION = 31
 

@@ -12,8 +12,6 @@ from typing import Any, cast
 
 from lucky_transport.errors import SpecError
 
-__all__ = ["check_depth", "finite", "json_object", "parse_json", "parse_toml"]
-
 #: Levels. A walk by recursion takes a few frames of Python's 1,000 for each; no real text is nested as deep.
 _DEEPEST = 64
 #: Characters of a refused text that the error shows.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["COMPILED", "COMPILED_USES", "OTHER_STACKS", "why_unmoved"]
-
 #: Modules whose generated code speaks gRPC in Python, without grpcio.
 OTHER_STACKS = (
     *("betterproto", "betterproto2", "connecpy", "connectrpc"),

@@ -32,8 +32,6 @@ from lucky_transport.registry import load, registry
 from lucky_transport.uninterrupted import start_thread
 from lucky_transport.version import version
 
-__all__ = ["ChildProcess", "EngineProcess", "python_command", "report", "unique_name"]
-
 _log = logging.getLogger("lucky_transport")
 _output_log = logging.getLogger("lucky_transport.output")
 

@@ -30,8 +30,6 @@ from lucky_transport.hookspecs import (
 )
 from lucky_transport.version import install_command
 
-__all__ = ["Registry", "load", "missing_extra", "registry"]
-
 #: Import name -> what pip calls it, for packages of the extras that have two names.
 _DISTRIBUTIONS = {
     "google": "protobuf",

@@ -23,22 +23,6 @@ from typing import Any, Protocol
 from lucky_transport.call import Metadata
 from lucky_transport.messages.method import Effect
 
-__all__ = [
-    "LEFT",
-    "SO_FAR",
-    "UNFINISHED",
-    "ChannelOptions",
-    "Count",
-    "Decision",
-    "Ending",
-    "ReadEnding",
-    "Received",
-    "RoutedCall",
-    "RoutedTarget",
-    "Router",
-    "ShadowCaller",
-]
-
 #: Names and values of those options of a channel that decide how its calls end: limits and retries.
 ChannelOptions = tuple[tuple[str, str | int], ...]
 

@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from lucky_transport.errors import LocalProtocolError, TransportError
 
-__all__ = ["StateMachine"]
-
 S = TypeVar("S", bound=Enum)
 E = TypeVar("E", bound=Enum)
 

@@ -9,8 +9,6 @@ from typing import Generic, TypeVar
 from lucky_transport.errors import NotReachable
 from lucky_transport.process import ChildProcess
 
-__all__ = ["Supervisor"]
-
 P = TypeVar("P", bound=ChildProcess)
 
 _log = logging.getLogger("lucky_transport")

@@ -8,8 +8,6 @@ from typing import Any
 
 from lucky_transport.errors import ConfigError, did_you_mean
 
-__all__ = ["Readers", "number", "only", "read_table", "read_value"]
-
 #: Per key: what returns a value as it counts, or raises, and what a right one looks like.
 Readers = Mapping[str, tuple[Callable[[Any], Any], str]]
 

@@ -26,8 +26,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["RECHECK_S", "Latch", "WaitQueue", "open_gate", "start_thread", "uninterrupted"]
-
 R = TypeVar("R")
 
 RECHECK_S = 0.25

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from typing import Any
 
-__all__ = ["compare_version", "install_command", "version"]
-
 # Only what is asked for is imported: `importlib.metadata` brings some forty modules.
 
 

@@ -17,14 +17,6 @@ from click.shell_completion import (
 
 from lucky_transport.config import environment
 
-__all__ = [
-    "COMPLETION_VARIABLE",
-    "complete_endpoints",
-    "complete_engines",
-    "completion",
-    "register",
-]
-
 #: Set where a shell asks to complete a command line: click derives it from the program's name.
 COMPLETION_VARIABLE = "_LUCKY_TRANSPORT_COMPLETE"
 

@@ -9,8 +9,6 @@ import click
 
 from lucky_transport.cli.tables import echo, show
 
-__all__ = ["doctor"]
-
 
 @click.command(
     epilog="\b\nExamples:\n"

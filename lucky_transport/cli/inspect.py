@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lucky_transport.diagnosis.servers import ServerReport
     from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["inspect"]
 
 #: Values longer than this are cut in tables; JSON has them whole.
 _LONGEST = 100

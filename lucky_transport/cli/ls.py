@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from lucky_transport.control import EngineDescription
     from lucky_transport.diagnosis.servers import ServerReport
 
-__all__ = ["ls"]
 
 _INSTALLED = {"transports": inventory.transports, "engines": inventory.engines, "commands": inventory.commands}
 

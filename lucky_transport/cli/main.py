@@ -17,8 +17,6 @@ from lucky_transport.config import environment
 from lucky_transport.errors import TransportError, did_you_mean, printable
 from lucky_transport.registry import load, missing_extra, registry
 
-__all__ = ["INTERRUPTED", "cli", "main"]
-
 #: The exit code after Ctrl-C: that of a program ended by SIGINT. `serve` exits with 0, since Ctrl-C is how it ends.
 INTERRUPTED = 128 + signal.SIGINT
 

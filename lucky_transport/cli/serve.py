@@ -15,8 +15,6 @@ from lucky_transport.errors import SpecError, TransportError
 from lucky_transport.found_file import working_directory
 from lucky_transport.nesting import json_object
 
-__all__ = ["options_of", "serve"]
-
 
 @click.command(
     epilog="\b\nExamples:\n"

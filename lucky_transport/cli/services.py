@@ -14,8 +14,6 @@ from lucky_transport.cli.tables import show
 if TYPE_CHECKING:
     from lucky_transport.control import EngineDescription
 
-__all__ = ["services", "show_services"]
-
 
 @click.command(
     epilog="\b\nExamples:\n"

@@ -17,8 +17,6 @@ from typing import Any, Self
 
 from lucky_transport.fork import around_fork
 
-__all__ = ["LIMIT_S", "Shutdown"]
-
 #: Below the 5 s after which `EngineProcess.stop` sends SIGKILL, so that the process can still log the reason.
 LIMIT_S = 4.0
 

@@ -12,8 +12,6 @@ import click
 
 from lucky_transport.errors import printable
 
-__all__ = ["echo", "show"]
-
 #: Fewer characters than this are no room to wrap in.
 _NARROWEST = 20
 

@@ -24,17 +24,6 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.messages.scalars import one_of_fields
 from lucky_transport.messages.values import Convert, EncodeError, converter
 
-__all__ = [
-    "IDENTIFIER",
-    "Arguments",
-    "default_text",
-    "docstring",
-    "keyword_of",
-    "signature",
-    "summary",
-    "takes_copy",
-]
-
 #: The fields of which one says what a request is about.
 IDENTIFIER = ("id", "name")
 

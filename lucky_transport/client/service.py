@@ -22,8 +22,6 @@ from lucky_transport.errors import did_you_mean
 from lucky_transport.messages.methods import METHODS, Method
 from lucky_transport.transport import Stream, Transport
 
-__all__ = ["SERVICES", "AsyncLink", "AsyncService", "ItemStream", "Service", "names_of", "services_of"]
-
 Item = TypeVar("Item", covariant=True)
 
 

@@ -20,8 +20,6 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport.transport import Stream, Transport
 
-__all__ = ["ThreadedCalls"]
-
 _THREADS = 16
 _UNLIMITED = 1 << 30
 _LAST: Any = object()

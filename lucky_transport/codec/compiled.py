@@ -27,8 +27,6 @@ from lucky_transport.codec.runtime import NAMES, ReadTable, WriteTable
 from lucky_transport.codec.snippets import FieldCode, field_code, indented
 from lucky_transport.messages.fields import MAX_DEPTH, Field, fields_of
 
-__all__ = ["Codec", "codec_of", "source_of"]
-
 Encode = Callable[..., bytes]
 Decode = Callable[[bytes], Any]
 

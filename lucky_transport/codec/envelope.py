@@ -27,30 +27,6 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages.scalars import U32, U64, no_items
 from lucky_transport.messages.scalars import struct as in_place
 
-__all__ = [
-    "APART_BYTES",
-    "AROUND_MESSAGE",
-    "COMPACT_BYTES",
-    "IMAGE_BYTES",
-    "CompactFields",
-    "Envelope",
-    "ImageFields",
-    "ImagePlace",
-    "ItemRun",
-    "Kind",
-    "Metadatum",
-    "Pieces",
-    "Popped",
-    "Record",
-    "TooLong",
-    "decode_compact",
-    "decode_envelope",
-    "encode_compact",
-    "encode_envelope",
-    "encode_record",
-    "joined",
-]
-
 #: What an envelope may have around its message: names, texts, metadata.
 AROUND_MESSAGE = 64 << 10
 #: A payload from this length on travels apart from what is before it, without being copied in between.

@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 from lucky_transport.codec.compiled import codec_of
 from lucky_transport.lazy_dict import LazyDict
 
-__all__ = ["DECODERS", "ENCODERS", "decode", "encode"]
-
 M = TypeVar("M")
 
 

@@ -17,21 +17,6 @@ from typing import Any, NamedTuple, cast
 from lucky_transport.lazy_dict import LazyDict
 from lucky_transport.messages.fields import Field, fields_of
 
-__all__ = [
-    "CODES",
-    "KEPT_LAYOUTS",
-    "WIDTHS",
-    "WRAPPED_BYTES",
-    "FieldOffset",
-    "SlowPath",
-    "StructLayout",
-    "TableLayout",
-    "arrange",
-    "entry_of",
-    "slot_of",
-    "struct_of",
-]
-
 #: Scalar kinds of `messages.fields` and their `struct` codes.
 CODES = {"f32": "f", "f64": "d", "i32": "i", "u32": "I", "u64": "Q", "bool": "?"}
 

@@ -25,8 +25,6 @@ from lucky_transport.codec.layout import (
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages.fields import MAX_DEPTH, Field, fields_of, member
 
-__all__ = ["decode_generic"]
-
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")

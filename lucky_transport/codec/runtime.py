@@ -15,8 +15,6 @@ from typing import Any
 from lucky_transport.codec.layout import CODES, WIDTHS, SlowPath
 from lucky_transport.lazy_dict import LazyDict
 
-__all__ = ["NAMES", "ReadTable", "ScalarMap", "ScalarVector", "WriteTable"]
-
 #: Appends a table and its parts. Arguments: message, the table's position, list of parts, where vtables lie. Returns
 #: where the next part will lie.
 WriteTable = Callable[[Any, int, "list[Any]", "dict[bytes, int]"], int]

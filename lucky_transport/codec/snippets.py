@@ -19,8 +19,6 @@ from lucky_transport.codec.layout import CODES, WIDTHS, slot_of, struct_of
 from lucky_transport.codec.runtime import ScalarMap, ScalarVector
 from lucky_transport.messages.fields import Field
 
-__all__ = ["FieldCode", "field_code", "indented"]
-
 
 class Snippets(NamedTuple):
     """The lines for one sort of field; `present` is the condition under which it is written, `absent` its default.

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-__all__ = ["Allocation", "CudaDriver", "Device", "DeviceCopy", "ExportedEvent", "ExportedMemory", "find_device"]
-
 
 @dataclass(frozen=True, slots=True)
 class Device:

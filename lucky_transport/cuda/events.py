@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from lucky_transport.cuda.driver import CudaDriver, DeviceCopy
 
-__all__ = ["DeviceEvents"]
-
 
 class DeviceEvents:
     """The two events of one engine on one device, in one of the two processes."""

@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from lucky_transport.cuda.driver import Allocation, Device, DeviceCopy, ExportedEvent, ExportedMemory
 from lucky_transport.errors import DeviceError
 
-__all__ = ["LIBRARY", "LibCuda", "forget_driver", "load_driver"]
-
 LIBRARY = "libcuda.so.1"
 _HANDLE_BYTES = 64
 _UUID_BYTES = 16

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from lucky_transport.cuda.events import DeviceEvents
 
-__all__ = ["DeviceActions", "DeviceArray", "DeviceBuffer", "DeviceMemory", "DeviceObservations", "DeviceWatcher"]
 
 _POLL_S = 0.001
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-__all__ = ["Check", "CheckStatus", "Roots"]
-
 
 class CheckStatus(StrEnum):
     """OK: nothing to do. WARN: it works, with the loss that is named. FAIL: something does not work."""

@@ -10,8 +10,6 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.errors import TransportError, plural
 
-__all__ = ["engines", "runtime_directory", "user_mapping"]
-
 #: The one row of /proc/self/uid_map outside of any user namespace.
 _IDENTITY = (0, 0, 0xFFFFFFFF)
 

@@ -25,18 +25,6 @@ from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES, EngineState
 from lucky_transport.spec.batch_spec import DTYPES, BatchSpec
 from lucky_transport.transport import Transport
 
-__all__ = [
-    "ANSWERS",
-    "MISSING",
-    "STATES",
-    "UNTRIED",
-    "EngineReport",
-    "HeaderField",
-    "SegmentReport",
-    "of_engine",
-    "of_segment",
-]
-
 ANSWERS = "answers"
 MISSING = "not implemented"
 UNTRIED = "not tried: it changes the simulation"

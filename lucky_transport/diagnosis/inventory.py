@@ -11,8 +11,6 @@ from lucky_transport.registry import Registry, load, registry
 
 _Info = TransportInfo | EngineInfo | CommandInfo
 
-__all__ = ["InventoryEntry", "broken_plugins", "commands", "engines", "transports"]
-
 
 @dataclass(frozen=True, slots=True)
 class InventoryEntry:

@@ -18,8 +18,6 @@ from lucky_transport.cuda import libcuda
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.errors import ConfigError, DeviceError
 
-__all__ = ["cpus", "cuda_driver", "gil", "interpreter", "kernel", "login_sessions", "open_files", "pidfd", "settings"]
-
 #: An engine with shm and gRPC endpoints holds some twenty descriptors; a trainer with 64 gRPC channels some hundred.
 _FEW_FILES = 256
 

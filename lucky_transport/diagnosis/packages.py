@@ -13,8 +13,6 @@ from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.registry import Registry
 from lucky_transport.version import install_command
 
-__all__ = ["DISTRIBUTION", "Requirement", "broken_plugins", "extras", "requirements", "versions"]
-
 DISTRIBUTION = "lucky-transport"
 
 #: Extras that stand for several others, or are for work on this project.

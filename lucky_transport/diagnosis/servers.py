@@ -12,8 +12,6 @@ from lucky_transport import call_counts
 from lucky_transport.shm.files.namespaces import STOPPED, process_name
 from lucky_transport.shm.files.server_description import ServerDescription, described
 
-__all__ = ["ServerReport", "connections_to", "find", "of_name", "stale_sentence"]
-
 _CONNECTED = "03"
 #: So many names of servers that are gone are told.
 _MOST_NAMES = 3

@@ -15,7 +15,6 @@ from lucky_transport.errors import TransportError
 if TYPE_CHECKING:
     from lucky_transport.shm.segment.segment_files import SegmentInfo
 
-__all__ = ["native_module", "permissions", "remove_stale_segments", "space", "stale_segments", "trial_segment"]
 
 _MIB = 1 << 20
 _ENLARGE = "enlarge it: `docker run --shm-size=1g ...`, or `mount -o remount,size=1g /dev/shm`"

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from lucky_transport.diagnosis import containers, machine, packages, shared_memory
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 
-__all__ = ["CHECKS", "examine", "healthy"]
-
 #: One check: looks where `Roots` says and returns its row.
 Examiner = Callable[[Roots], Check]
 

@@ -25,8 +25,6 @@ from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.spec.batch_spec import ArraySpec
 from lucky_transport.world import World, WorldBatch, WorldProgress, Worlds
 
-__all__ = ["CartPoleCommand", "CartPoleState", "CartPoleWorld", "CartPoleWorlds", "make_engine"]
-
 _GRAVITY = 9.8  # m/s2
 _POLE_KG = 0.1
 _TOTAL_KG = 1.0 + _POLE_KG

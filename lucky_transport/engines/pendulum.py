@@ -44,8 +44,6 @@ from lucky_transport.messages import (
 )
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
 
-__all__ = ["PendulumEngine", "make_engine", "sine"]
-
 _F = np.float32
 _PI, _HALF_PI, _TWO_PI = _F(3.1415927), _F(1.5707964), _F(6.2831855)
 #: Coefficients of the sine's Taylor series, x^11 first.

@@ -32,8 +32,6 @@ from lucky_transport.errors import (
 from lucky_transport.messages.methods import METHODS, Method
 from lucky_transport.transport import Frame, Transport
 
-__all__ = ["RelayEngine", "make_engine"]
-
 _log = logging.getLogger("lucky_transport")
 _AGENT = "/hazel.rpc.AgentService/"
 #: What the host answers itself. Steps and resets become exchanges. A contract that a client negotiates concerns that

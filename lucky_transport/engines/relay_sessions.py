@@ -14,8 +14,6 @@ from lucky_transport.errors import TransportError
 from lucky_transport.messages import CreateSessionRequest, CreateSessionResponse, SessionRequest
 from lucky_transport.messages.methods import Method, method
 
-__all__ = ["RelaySessions"]
-
 _CREATE = method("/lucky_transport.v1.SessionService/CreateSession")
 _DESTROY = method("/lucky_transport.v1.SessionService/DestroySession")
 #: How long a client that goes may keep its server busy with the end of one of its sessions.

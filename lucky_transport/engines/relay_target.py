@@ -21,8 +21,6 @@ from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.transport import Transport
 
-__all__ = ["RelayTarget"]
-
 _log = logging.getLogger("lucky_transport")
 _SCHEMA = method("/hazel.rpc.AgentService/GetAgentSchema")
 #: How long a step or call looks for an engine that has gone: long enough to connect to one that is there.

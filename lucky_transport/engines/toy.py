@@ -58,8 +58,6 @@ from lucky_transport.messages import (
 )
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
 
-__all__ = ["ToyEngine"]
-
 _RPC = "/hazel.rpc."
 _BATCH = "/lucky_transport.v1.BatchService/"
 _DEFAULT_HZ = 30

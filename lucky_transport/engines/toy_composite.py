@@ -27,8 +27,6 @@ from lucky_transport.errors import SpecError
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.spec.composite import Part, Record, pack
 
-__all__ = ["CompositeToyEngine", "make_engine"]
-
 _IMAGE = ArraySpec("uint8", (4, 6, 3))
 _BUTTONS = ArraySpec("int8", (3,), 0, 1, kind="MultiBinary")
 _MODE = ArraySpec("int64", (), 0, 3, n=4)

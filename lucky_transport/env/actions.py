@@ -12,8 +12,6 @@ from lucky_transport.env.composite import CompositeActions
 from lucky_transport.spec.actions import Bounds, check_actions
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["Preparation", "preparation", "prepared_after"]
-
 #: Takes actions as the caller passed them and returns an array that the transport takes.
 Preparation = Callable[[Any], NDArray[Any]]
 

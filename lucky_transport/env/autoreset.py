@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from lucky_transport.errors import ClosedError, LocalProtocolError, SpecError, TransportError
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["NeedsReset", "NotSteppable", "check_mode", "no_envs_error", "no_step_error", "parse_mode", "state_error"]
-
 
 class NeedsReset(LocalProtocolError, gymnasium.error.ResetNeeded):
     """`step` was called where only `reset` can follow; also catchable as `gymnasium.error.ResetNeeded`."""

@@ -16,8 +16,6 @@ from lucky_transport.spec.actions import Bounds, check_actions
 from lucky_transport.spec.batch_spec import BatchSpec, Part
 from lucky_transport.spec.composite import Path, Record, flat, nested, place, tree_of, unpack, views
 
-__all__ = ["CompositeActions", "CompositeObservations", "observation_fields"]
-
 
 @dataclass(frozen=True, slots=True)
 class _ActionPart:

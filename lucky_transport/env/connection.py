@@ -8,8 +8,6 @@ from typing import Protocol
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout
 from lucky_transport.transport import Transport
 
-__all__ = ["EnvConnection", "Owner"]
-
 #: What the hint of a transport's timeout names; an env has no such method.
 _OF_TRANSPORTS = "recv() again"
 

@@ -18,8 +18,6 @@ from lucky_transport.env.rendering import RENDER_MODES, EnvRenderer, can_render
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Transport
 
-__all__ = ["DescribedEnv"]
-
 
 class DescribedEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]], Closing):
     """A vector env as an engine's spec describes it. A subclass sets the attributes, then calls `_describe`."""

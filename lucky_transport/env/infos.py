@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import Path, Record, Tree, nested, tree_of
 
-__all__ = ["Info", "InfoParts", "TermColumns", "attributes_of", "frames_per_second"]
-
 #: Names that stacks written against `gymnasium.Env` use, and the attribute that answers them.
 _ALIASES = {"_max_episode_steps": "max_episode_steps"}
 

@@ -15,8 +15,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["IDS", "install"]
-
 #: Env id -> the arguments of `lucky_transport.make` that it stands for.
 IDS: Mapping[str, Mapping[str, Any]] = {
     "lucky_transport/Env": {},

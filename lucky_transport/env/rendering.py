@@ -18,8 +18,6 @@ from lucky_transport.messages.images import image_array
 from lucky_transport.messages.methods import method
 from lucky_transport.transport import Transport
 
-__all__ = ["RENDER_MODES", "EnvRenderer", "can_render", "make_renderer"]
-
 RENDER_MODES = ("rgb_array",)
 
 _LIST = method("CameraService/ListCameras")

@@ -28,8 +28,6 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import arrays
 from lucky_transport.transport import Transport
 
-__all__ = ["ResetNegotiator", "ResetRequest", "Seed", "neutral_actions", "read_reset"]
-
 #: One seed (env i gets seed + i), or one per env (None leaves that env's random stream as it is).
 Seed = SupportsIndex | Sequence[SupportsIndex | None] | NDArray[np.integer[Any]]
 

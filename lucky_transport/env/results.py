@@ -18,8 +18,6 @@ from lucky_transport.env.infos import Info, InfoParts, TermColumns
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 
-__all__ = ["RewardFunction", "StepResult", "StepResults", "plain_results"]
-
 #: Computes the reward, float (num_envs,), from the signals: term name -> float32 (num_envs,).
 RewardFunction = Callable[[dict[str, NDArray[np.float32]]], NDArray[Any]]
 

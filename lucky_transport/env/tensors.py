@@ -18,8 +18,6 @@ from lucky_transport.cuda.memory import DeviceArray
 from lucky_transport.errors import ConfigError, DeviceError, LocalProtocolError, MissingExtra, SpecError
 from lucky_transport.transport import Frame, Transport
 
-__all__ = ["TorchObservations"]
-
 #: Observations up to this size are copied to a GPU as `torch.from_numpy(...).to(device)` copies them. Of the device in
 #: docs/how-to/gpu.md that takes 85 us and 0.137 us a kB; a copy beside the program, of locked pages, 184 to 257 us and
 #: 0.02 us a kB: the two meet between 0.8 and 1.5 MB.

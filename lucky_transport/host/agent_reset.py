@@ -17,8 +17,6 @@ from lucky_transport.host.driver_lease import Driver, DriverLease, only
 from lucky_transport.messages import SetResetOptionsRequest, SimulationContract
 from lucky_transport.messages.methods import method
 
-__all__ = ["SET_RESET_OPTIONS", "AgentReset", "AgentResets"]
-
 SET_RESET_OPTIONS = method("/lucky_transport.v1.BatchService/SetResetOptions")
 
 

@@ -26,8 +26,6 @@ from lucky_transport.messages import AgentFrame, GetCameraFrameRequest, NamedIma
 from lucky_transport.spec.actions import check_actions, check_control
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["AgentStep", "AgentSteps", "StepOptions", "StepResponses", "env_of"]
-
 CameraFrames = Sequence[NamedImageFrame]
 
 

@@ -29,8 +29,6 @@ from lucky_transport.messages import (
     TaskContract,
 )
 
-__all__ = ["Agents"]
-
 _AGENT = "/hazel.rpc.AgentService/"
 _NEGOTIATE = _AGENT + "NegotiateTask"
 

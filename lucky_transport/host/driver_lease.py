@@ -23,8 +23,6 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.spec.actions import check_control
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["IDLE_S", "STEP", "DrivenHost", "Driver", "DriverLease", "only"]
-
 R = TypeVar("R")
 
 #: The control byte of an env that steps.

@@ -16,8 +16,6 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.rpc.images import ImageRef
 from lucky_transport.rpc.server_call import ServerCall
 
-__all__ = ["encode_answer", "encode_response", "response_encoder"]
-
 
 def encode_response(method: Method, response: Any) -> bytes:
     """Return the response as bytes, images included. Raises EngineFailed."""

@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from lucky_transport.uninterrupted import WaitQueue, uninterrupted
 
-__all__ = ["EngineLock"]
-
 #: How long a driver yields the engine to waiting threads at most.
 _YIELD_S = 0.05
 

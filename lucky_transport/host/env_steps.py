@@ -16,8 +16,6 @@ from lucky_transport.host.host import Host
 from lucky_transport.host.lease import Lease
 from lucky_transport.uninterrupted import start_thread
 
-__all__ = ["EnvSteps"]
-
 _log = logging.getLogger("lucky_transport")
 
 #: Called on a thread of the pool: this env has ended its step; the error of one that failed.

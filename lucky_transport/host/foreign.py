@@ -18,8 +18,6 @@ from lucky_transport.host.host import Host
 from lucky_transport.registry import load, registry
 from lucky_transport.rpc.server_call import ServerCall
 
-__all__ = ["ForeignServices", "InstalledServices", "RawHandler", "unknown_method"]
-
 _log = logging.getLogger("lucky_transport")
 
 #: Answers a call with messages of another protocol: reads `call.payload` or `call.recv()`, uses `call.send` and ends

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import Busy, ClosedError, TransportError, raise_wire_error, to_wire_error
 
-__all__ = ["Lease"]
-
 
 class Lease:
     """The right to step the engine; one driver at a time holds it. `valid` is False once it was lost."""

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from lucky_transport.engine import Buffers, Engine
 
-__all__ = ["OnDemand", "OnHost"]
-
 
 class OnHost:
     """Where a driver reads and writes: here, in its buffers. One that uses device memory overrides both."""

@@ -22,8 +22,6 @@ from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.messages.methods import METHODS, Method
 from lucky_transport.messages.names import is_pattern, matches
 
-__all__ = ["SWITCHED_OFF", "ServiceSwitch", "parse_rates"]
-
 #: What the text of each refusal says.
 SWITCHED_OFF = "is switched off"
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from lucky_transport.engine import HOLD, Buffers, Engine
 from lucky_transport.host.on_demand import OnDemand
 
-__all__ = ["ObservationSlots", "SlotWriter"]
-
 
 @dataclass(frozen=True, slots=True)
 class ObservationSlots:

@@ -35,8 +35,6 @@ from lucky_transport.messages import (
 )
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["agent_index", "task_handlers"]
-
 
 def agent_index(spec: BatchSpec, name: str) -> int:
     """Return the env of the agent called `name` ("agent_3" -> 3, "" -> 0), or -1 when there is none."""

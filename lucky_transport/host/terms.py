@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from lucky_transport.messages import RewardContract, TaskContract, TerminationContract
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["NegotiatedTerms", "Terms"]
-
 
 @dataclass(frozen=True, slots=True)
 class Terms:

@@ -12,8 +12,6 @@ from lucky_transport.call import deadline_error
 from lucky_transport.errors import LocalProtocolError
 from lucky_transport.interceptors.interceptor import Interceptor
 
-__all__ = ["chained", "hooks_of", "result_of"]
-
 
 def hooks_of(interceptors: Sequence[Interceptor], name: str) -> list[Callable[..., Any]]:
     """Return the methods `name` of those interceptors that override it, in their order."""

@@ -19,8 +19,6 @@ from lucky_transport.messages.methods import BY_NAME
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 
-__all__ = ["EngineInterceptors"]
-
 #: An engine's step.
 Step = Callable[[NDArray[Any] | None], None]
 

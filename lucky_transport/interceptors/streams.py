@@ -11,8 +11,6 @@ from lucky_transport.errors import Cancelled
 from lucky_transport.interceptors.interceptor import StreamEnd
 from lucky_transport.transport import Stream
 
-__all__ = ["InterceptedAsyncStream", "InterceptedItems", "InterceptedStream"]
-
 
 class _End:
     """The end of one stream, told once to each callback.

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from lucky_transport.cuda.driver import CudaDriver
     from lucky_transport.cuda.memory import DeviceArray
 
-__all__ = ["InterceptedAsyncCalls", "InterceptedTransport"]
-
 
 class InterceptedTransport(Transport):
     """`inner` with `interceptors`, which are never empty. Closing it closes that."""

@@ -13,8 +13,6 @@ from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin
 
 from lucky_transport.messages.scalars import is_struct
 
-__all__ = ["MAX_DEPTH", "Field", "fields_of", "member"]
-
 #: Messages within messages; FlatBuffers' own verifiers stop at 64 too.
 MAX_DEPTH = 64
 

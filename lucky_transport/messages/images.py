@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ImageBytes", "detach", "frames_of", "holds_images", "image_array", "owned"]
 
 #: The bytes of one image.
 ImageBytes = bytes | bytearray | memoryview

@@ -17,8 +17,6 @@ from typing import Any, cast
 from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.values import Convert, EncodeError, argument, converter, shaped, unknown_field
 
-__all__ = ["JsonCodec", "JsonStyle"]
-
 
 class JsonStyle:
     """How a protocol writes messages.

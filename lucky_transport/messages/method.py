@@ -6,8 +6,6 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["Effect", "Flow", "Method", "Runs"]
-
 
 class Effect(Enum):
     """What a call changes, and so whether it may be made a second time to compare two transports.

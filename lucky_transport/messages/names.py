@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-__all__ = ["is_pattern", "matches", "most_exact", "short_name"]
-
 
 def is_pattern(text: str) -> bool:
     """True for a shell pattern."""

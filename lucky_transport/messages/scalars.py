@@ -5,21 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar, cast
 
-__all__ = [
-    "F32",
-    "F64",
-    "I32",
-    "U32",
-    "U64",
-    "Buffer",
-    "is_struct",
-    "no_entries",
-    "no_items",
-    "one_of",
-    "one_of_fields",
-    "struct",
-]
-
 F32 = Annotated[float, "f32"]
 F64 = Annotated[float, "f64"]
 I32 = Annotated[int, "i32"]

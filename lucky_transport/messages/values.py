@@ -25,18 +25,6 @@ from lucky_transport.errors import did_you_mean
 from lucky_transport.messages import EntityId
 from lucky_transport.messages.fields import MAX_DEPTH, Field, fields_of
 
-__all__ = [
-    "Convert",
-    "EncodeError",
-    "EncodeTypeError",
-    "argument",
-    "checked",
-    "converter",
-    "message_from",
-    "shaped",
-    "unknown_field",
-]
-
 Convert = Callable[[Any], Any]
 
 _LARGEST_F32 = 3.4028235677973366e38  # what is larger rounds to infinity

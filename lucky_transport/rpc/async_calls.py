@@ -17,8 +17,6 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.event_loop import LoopCondition, LoopReader
 
-__all__ = ["LoopCalls"]
-
 #: Items that were there already and are handed out in a row: a fast stream must not keep out the loop's other tasks.
 _IN_A_ROW = 64
 

@@ -29,8 +29,6 @@ from lucky_transport.rpc.lifecycle import StreamState, Transitions, after
 from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.rpc.send_queue import SendQueue
 
-__all__ = ["BaseCall", "BaseCalls"]
-
 _ENDED = StreamState.ENDED
 
 

@@ -48,8 +48,6 @@ from lucky_transport.rpc.requests import RequestEncoder
 from lucky_transport.rpc.send_queue import SendQueue
 from lucky_transport.rpc.unary import UnaryResult
 
-__all__ = ["ClientCalls"]
-
 #: The same as `UnaryResult.is_done`, without a Python frame.
 _IS_DONE = attrgetter("done")
 _REQUEST, _RESPONSE, _STREAM_ITEM = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.STREAM_ITEM)

@@ -18,8 +18,6 @@ from lucky_transport.rpc.leader_followers import LeaderFollowers
 from lucky_transport.rpc.lifecycle import CLIENT_SENDS, SERVER_SENDS, StreamState
 from lucky_transport.rpc.send_queue import SendQueue
 
-__all__ = ["ClientCall"]
-
 #: Looking up a member of an enumeration takes as long as calling a function.
 _ENDED, _ITEM = StreamState.ENDED, int(Kind.STREAM_ITEM)
 #: Where an item may come, and changes nothing: the table need not be asked.

@@ -13,8 +13,6 @@ from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.rpc.leader_followers import LeaderFollowers
 from lucky_transport.uninterrupted import open_gate, start_thread
 
-__all__ = ["CompletionThread"]
-
 _IDLE_S = 1.0
 _HAS_CHANGED = attrgetter("_has_changed")
 

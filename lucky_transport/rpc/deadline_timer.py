@@ -13,8 +13,6 @@ from collections.abc import Callable
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.rpc.server_call import ServerCall
 
-__all__ = ["DeadlineTimer"]
-
 _NEVER_NS = 1 << 63
 
 

@@ -11,8 +11,6 @@ from lucky_transport.errors import TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
 
-__all__ = ["LoopCondition", "LoopReader", "is_running_here"]
-
 
 def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
     """True on the thread that runs `loop`, while it runs."""

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages.method import Flow
 
-__all__ = ["EVERY", "LATEST", "ReceiveWindow", "SendWindow", "WindowSize", "window_of"]
-
 
 class WindowSize(NamedTuple):
     """The window at first, and at most later; it is renewed once half of its items or bytes are consumed."""

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from lucky_transport.codec.envelope import AROUND_MESSAGE, Envelope, Kind, decode_compact, decode_envelope
 from lucky_transport.errors import RemoteProtocolError, SpecError, TransportError
 
-__all__ = ["DEFAULT_LIMIT", "Assemblies", "TooLarge", "too_large", "whole"]
-
 #: Bytes of the longest message that is put together unless the limit is raised: gRPC's default.
 DEFAULT_LIMIT = 4 << 20
 #: All unfinished messages of one peer together may take at least this much.

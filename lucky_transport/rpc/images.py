@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from lucky_transport.messages import ImageFrame
     from lucky_transport.messages.images import ImageBytes
 
-__all__ = ["ImageLease", "ImageRef", "ImageRefFields", "ImageSink", "ImageSource", "ImageStore", "Payload", "no_source"]
-
 
 class ImageRef(NamedTuple):
     """Where an image lies; a tuple of the fields of `ImagePlace`, because a message makes many of them."""

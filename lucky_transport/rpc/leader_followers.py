@@ -27,8 +27,6 @@ from lucky_transport.fork import on_child
 from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.uninterrupted import RECHECK_S, open_gate
 
-__all__ = ["Awaited", "LeaderFollowers"]
-
 _LONG_NS = 1_000_000_000
 
 

@@ -14,8 +14,6 @@ from enum import Enum, IntFlag
 from lucky_transport.codec.envelope import Kind
 from lucky_transport.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["CLIENT_SENDS", "SERVER_SENDS", "Shape", "StreamState", "Transitions", "after", "opened"]
-
 
 class Shape(IntFlag):
     """Which sides of a call are streams; 0 is a unary call. The values are the wire (`Envelope.streams`)."""

@@ -21,8 +21,6 @@ from lucky_transport.codec.envelope import (
 from lucky_transport.errors import SpecError
 from lucky_transport.rpc.pipe import Pipe
 
-__all__ = ["Outgoing", "fragment"]
-
 #: Bytes that a fragment's own envelope takes at most: those of the largest numbers, and the payload's alignment.
 _LARGEST_FRAGMENT = Envelope(
     correlation_id=2**64 - 1, kind=Kind.FRAGMENT, window=2**32 - 1, offset=2**64 - 1, total=2**64 - 1

@@ -11,8 +11,6 @@ from typing import Protocol
 
 from lucky_transport.codec.envelope import ImageFields, ItemRun, Pieces, Popped, TooLong
 
-__all__ = ["Pipe", "RecordReader", "RecordWriter"]
-
 
 class RecordWriter(Protocol):
     """What pushes records, for one thread at a time."""

@@ -11,8 +11,6 @@ from lucky_transport.rpc.error_envelope import Metadata, to_metadata
 from lucky_transport.rpc.flow_control import WindowSize
 from lucky_transport.rpc.lifecycle import Shape
 
-__all__ = ["FIRST_NUMBER", "MethodNameDecoder", "MethodNameEncoder", "RequestEncoder"]
-
 #: A method's number is this plus the number of the call that named it first; ids of the method table are all below.
 FIRST_NUMBER = 1 << 31
 #: Names that one caller numbers; the others travel by name.

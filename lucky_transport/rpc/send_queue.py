@@ -15,8 +15,6 @@ from lucky_transport.rpc.outgoing import Outgoing
 from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.uninterrupted import start_thread, uninterrupted
 
-__all__ = ["CONGESTED_BYTES", "SendQueue"]
-
 _log = logging.getLogger("lucky_transport")
 #: A wait for free space checks this often whether it is still wanted.
 _SLICE_NS = 20_000_000

@@ -33,8 +33,6 @@ from lucky_transport.rpc.requests import FIRST_NUMBER, MethodNameDecoder
 from lucky_transport.rpc.send_queue import CONGESTED_BYTES, SendQueue
 from lucky_transport.rpc.server_call import ServerCall
 
-__all__ = ["MAX_CALLS", "Respond", "ServerCalls"]
-
 _REQUEST, _RESPONSE, _STREAM_ITEM = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.STREAM_ITEM)
 #: Calls that one caller may have open.
 MAX_CALLS = 1024

@@ -13,8 +13,6 @@ from lucky_transport.rpc.images import ImageRef, ImageSink
 from lucky_transport.rpc.lifecycle import Shape, StreamState, after, opened
 from lucky_transport.rpc.server_items import ServerConnection, ServerItems
 
-__all__ = ["ServerCall"]
-
 #: Looking up a member of an enumeration takes as long as calling a function.
 _ENDED = StreamState.ENDED
 #: Where the answer is a stream; a flag's own `&` takes a microsecond.

@@ -17,8 +17,6 @@ from lucky_transport.rpc.images import ImageRef, ImageSink, ImageStore
 from lucky_transport.rpc.lifecycle import CLIENT_SENDS, SERVER_SENDS, StreamState
 from lucky_transport.rpc.send_queue import SendQueue
 
-__all__ = ["ServerConnection", "ServerItems"]
-
 #: Looking up a member of an enumeration takes as long as calling a function.
 _ENDED, _ITEM = StreamState.ENDED, int(Kind.STREAM_ITEM)
 #: A wait checks this often whether the call is over.

@@ -20,8 +20,6 @@ from lucky_transport.rpc.images import ImageLease, Payload
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.transport import Stream
 
-__all__ = ["CallStream", "begin", "call", "open_unary", "response_of", "stream"]
-
 
 def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -> Any:
     """Return the response of a unary method.

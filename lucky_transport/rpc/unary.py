@@ -9,8 +9,6 @@ from lucky_transport.codec.envelope import Envelope, Kind
 from lucky_transport.errors import RemoteProtocolError, StatusError, TransportError
 from lucky_transport.rpc.error_envelope import Metadata, error_in, from_metadata
 
-__all__ = ["UnaryResult"]
-
 
 class UnaryResult:
     """A `ClientCall` without what costs time; it takes the same envelopes and refuses the same ones.

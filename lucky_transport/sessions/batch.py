@@ -25,8 +25,6 @@ from lucky_transport.sessions.recording import WorldFactory
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.world import World, WorldBatch, WorldProgress, Worlds
 
-__all__ = ["BatchRow", "EpisodeSeeds", "WorldsEngine", "batch_of", "batch_spec"]
-
 #: An odd number far from any small one: seeds next to each other stay apart in all their episodes.
 _STRIDE = 0x1E3779B97F4A7C15
 _SEEDS = 1 << 62

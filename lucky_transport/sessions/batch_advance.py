@@ -11,8 +11,6 @@ from lucky_transport.errors import Busy
 from lucky_transport.futures import CallFuture
 from lucky_transport.sessions.api import AdvanceResult
 
-__all__ = ["MAX_IN_FLIGHT", "BatchAdvance"]
-
 #: How many calls are in flight at once at most, so that a batch does not fill up the engine's queue.
 MAX_IN_FLIGHT = 256
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-__all__ = ["DEAD", "ENDED", "TRANSITIONS", "Phase", "SessionEvent", "following"]
-
 
 class Phase(StrEnum):
     """`SessionStatus.phase`.

@@ -18,8 +18,6 @@ from lucky_transport.messages import RecordedActions, SessionAction, SessionReco
 from lucky_transport.nesting import json_object
 from lucky_transport.world import World, Worlds
 
-__all__ = ["RecordingFactory", "ReplayFactory", "WorldFactory"]
-
 
 class _WorldProxy(World):
     """A world that forwards to another one, for subclasses that intercept calls."""

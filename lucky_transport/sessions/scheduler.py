@@ -14,8 +14,6 @@ import time
 from lucky_transport.sessions.session import Session
 from lucky_transport.uninterrupted import RECHECK_S, open_gate, start_thread
 
-__all__ = ["Scheduler"]
-
 #: How long a session at full speed runs at once.
 _SLICE_S = 1e-3
 

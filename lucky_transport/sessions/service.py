@@ -36,8 +36,6 @@ from lucky_transport.nesting import json_object
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.sessions.snapshots import to_message
 
-__all__ = ["session_handlers"]
-
 #: How many readers wait at a time, and for how long until they have to ask again.
 _WAITING = 8
 _LONGEST_WAIT_S = 0.5

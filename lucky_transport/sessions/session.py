@@ -19,8 +19,6 @@ from lucky_transport.sessions.world_lock import WorldLock
 from lucky_transport.uninterrupted import Latch, uninterrupted
 from lucky_transport.world import World
 
-__all__ = ["InterruptCheck", "Session", "SessionLimits", "WorkerSlots"]
-
 R = TypeVar("R")
 
 

@@ -44,8 +44,6 @@ from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.uninterrupted import start_thread
 from lucky_transport.world import Worlds
 
-__all__ = ["Sessions"]
-
 _log = logging.getLogger("lucky_transport")
 
 

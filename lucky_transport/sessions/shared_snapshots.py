@@ -31,8 +31,6 @@ from lucky_transport.shm.timing import PEER_POLL_NS
 from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport.world import Worlds
 
-__all__ = ["SharedSnapshots", "SnapshotReader"]
-
 #: A file's slots are this many times as large as the snapshot at the time it is made.
 _HEADROOM = 2
 _NAME = re.compile(r"([A-Za-z0-9_.-]{1,200})\.looks\.[0-9]{1,10}")

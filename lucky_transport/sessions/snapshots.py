@@ -13,8 +13,6 @@ from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport.uninterrupted import WaitQueue
 from lucky_transport.world import Worlds
 
-__all__ = ["SnapshotCell", "Subscriber", "from_message", "to_message"]
-
 
 def to_message(snapshot: WorldSnapshot) -> SessionSnapshot:
     """Return the snapshot as a message. Raises TypeError or ValueError for an observation that cannot be encoded."""

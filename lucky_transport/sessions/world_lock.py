@@ -27,8 +27,6 @@ from lucky_transport.sessions.snapshots import SnapshotCell, Subscriber
 from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport.world import World
 
-__all__ = ["QUEUED_ACTIONS", "ActionQueue", "WorldLock"]
-
 #: How many actions wait for the next tick at most.
 QUEUED_ACTIONS = 16
 

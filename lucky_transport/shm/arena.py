@@ -21,8 +21,6 @@ from mmap import mmap
 
 from lucky_transport.errors import RemoteProtocolError
 
-__all__ = ["DEFAULT_ARENA_BYTES", "LARGEST_ARENA", "NATIVE", "PAGE", "can_be_refused", "check_reference"]
-
 #: An arena begins at a multiple of it, and is a multiple of it long.
 PAGE = 1 << 16
 #: Of an arena in each direction: a message of 64 MiB, with what is around it.

@@ -14,8 +14,6 @@ import select
 from lucky_transport.closing import Closing
 from lucky_transport.errors import RemoteProtocolError
 
-__all__ = ["EventFd", "notify_eventfd"]
-
 _HERE = -1  # an eventfd has no positions
 
 

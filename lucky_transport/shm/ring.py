@@ -21,31 +21,6 @@ from __future__ import annotations
 from lucky_transport.errors import NoSpace, RemoteProtocolError, SegmentError, SpecError
 from lucky_transport.shm.arena import check_reference
 
-__all__ = [
-    "CACHE_LINE",
-    "DEFAULT_RING_BYTES",
-    "HEAD_BYTES",
-    "LARGEST",
-    "LENGTH_BYTES",
-    "MODULUS",
-    "READ_POSITION",
-    "SKIP",
-    "SMALLEST",
-    "STEP",
-    "WRITER_PARK",
-    "WRITE_POSITION",
-    "check_length",
-    "check_memory",
-    "check_outgoing",
-    "check_place",
-    "check_skip",
-    "distance",
-    "largest_record",
-    "refuse",
-    "ring_bytes",
-    "stride_of",
-]
-
 #: Two lines: processors prefetch them in pairs.
 CACHE_LINE = 128
 DEFAULT_RING_BYTES = 512 * 1024

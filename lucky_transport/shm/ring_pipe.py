@@ -16,8 +16,6 @@ from lucky_transport.shm.ring import SMALLEST, check_place, ring_bytes
 from lucky_transport.shm.timing import WRITABLE_SLICE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
 
-__all__ = ["EndOptions", "RingPipe", "open_reader", "open_writer"]
-
 
 class EndOptions(TypedDict, total=False):
     """park, eventfd, strategy, peer, empty, arena, arena_bytes, backed: as the ends in `native.pyi` say."""

@@ -21,27 +21,6 @@ the kernel wakes the sleeper on another CPU where one is idle. WAIT_SPIN yields 
 
 from __future__ import annotations
 
-__all__ = [
-    "ACCEPT_PAUSE_S",
-    "ANSWER_S",
-    "CONNECT_FIRST_SLEEP_S",
-    "CONNECT_LONGEST_SLEEP_S",
-    "DRAIN_SLICE_NS",
-    "FRESH_NS",
-    "HANDSHAKE_S",
-    "HAND_OVER_POLL_S",
-    "HAND_OVER_S",
-    "LISTENER_POLL_NS",
-    "LISTENER_S",
-    "LONGEST_SLEEP_NS",
-    "LOOP_SLICE_NS",
-    "NATIVE",
-    "PEER_POLL_NS",
-    "SEGMENT_POLL_S",
-    "THROTTLE_NS",
-    "WRITABLE_SLICE_NS",
-]
-
 # Connecting.
 
 #: Between two tries of a client to reach a listener; doubled up to the longest, so that a late engine costs little CPU.

@@ -12,8 +12,6 @@ from typing import Any
 
 from lucky_transport.errors import ClosedError
 
-__all__ = ["UsageGuard"]
-
 
 class UsageGuard:
     """`with guard:` around whatever uses the descriptors of `what`; raises ClosedError when it is closed.

@@ -17,8 +17,6 @@ from lucky_transport import native
 from lucky_transport.errors import ConfigError
 from lucky_transport.shm.timing import NATIVE
 
-__all__ = ["OVERSUBSCRIBED", "PEER_WAKES", "STRATEGIES", "LoopLooks", "spin", "strategy_code"]
-
 #: Name to the code the native module knows.
 STRATEGIES = {"spin": 0, "adaptive": 1, "block": 2}
 #: As adaptive, without the first 10 us: for a process whose own threads want the core. Never chosen by a user.

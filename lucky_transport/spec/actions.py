@@ -17,8 +17,6 @@ from lucky_transport.errors import LocalProtocolError
 from lucky_transport.spec.array_spec import value_range
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
-__all__ = ["Bounds", "check_actions", "check_control", "on_host"]
-
 
 def check_actions(spec: BatchSpec, actions: ArrayLike, name: str = "actions") -> NDArray[Any]:
     """Return `actions` as a C-contiguous array of the spec's dtype and shape (the same object where it already is).

@@ -17,7 +17,6 @@ from lucky_transport.errors import SpecError
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
-__all__ = ["DTYPES", "ArraySpec", "check_kinds", "value_range"]
 
 #: The element types that a segment, a message and a NumPy view can share without conversion.
 DTYPES = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")

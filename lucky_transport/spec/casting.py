@@ -9,8 +9,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from lucky_transport.spec.array_spec import value_range
 
-__all__ = ["fitting"]
-
 
 def fitting(value: Any, dtype: DTypeLike) -> NDArray[Any]:
     """Return `value` as an array whose values may be written into one of `dtype`.

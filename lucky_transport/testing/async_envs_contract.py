@@ -21,8 +21,6 @@ from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, check_equa
 from lucky_transport.testing.trajectories import random_actions
 from lucky_transport.transport import Transport
 
-__all__ = ["AsyncEnvsContract", "GatedEngine", "random_course"]
-
 _ENVS = 5
 
 #: Wrong calls of a transport, and the number of envs under way when they are made.

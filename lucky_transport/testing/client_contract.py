@@ -17,8 +17,6 @@ from lucky_transport.errors import Cancelled, ClosedError, PeerTimeout, Unimplem
 from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import PATIENCE_S, STOPPED, TransportSuite, every, zeros
 
-__all__ = ["ClientContract"]
-
 _ITEMS = 300
 
 

@@ -22,8 +22,6 @@ from lucky_transport.testing.suite import TransportSuite, check_equal, every
 from lucky_transport.testing.trajectories import random_actions, random_moves
 from lucky_transport.transport import Transport
 
-__all__ = ["CompositeContract"]
-
 _ENGINE = "toy:composite"
 
 

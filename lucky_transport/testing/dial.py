@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
 
-__all__ = ["DialEngine"]
-
 _LAST_NOTCH = 3
 _EPISODE_STEPS = 12
 

@@ -34,8 +34,6 @@ from lucky_transport.testing.trajectories import (
 )
 from lucky_transport.transport import Transport
 
-__all__ = ["EngineContract"]
-
 _SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
 
 

@@ -25,8 +25,6 @@ from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import PATIENCE_S, STOPPED, TransportSuite, every, outcome, zeros
 from lucky_transport.transport import Transport
 
-__all__ = ["FailureContract"]
-
 _SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
 _LACKING = method("MujocoSceneService/GetModelInfo")
 

@@ -30,8 +30,6 @@ from lucky_transport.messages import (
     StreamCameraRequest,
 )
 
-__all__ = ["CHANNELS", "LENS", "ImageEngine", "pixels"]
-
 CHANNELS = 4
 #: The camera that every env has.
 LENS = "lens"

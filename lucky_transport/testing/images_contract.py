@@ -19,8 +19,6 @@ from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import TransportSuite
 from lucky_transport.transport import Transport
 
-__all__ = ["ImagesContract"]
-
 _CAMERA = method("CameraService/StreamCamera")
 _STEP = method("AgentService/Step")
 #: No transport keeps so few images that some of these are skipped.

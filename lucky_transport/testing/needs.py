@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-__all__ = ["Suite", "needs"]
-
 T = TypeVar("T")
 
 

@@ -42,8 +42,6 @@ from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, outcome, outcome_when, zeros
 from lucky_transport.transport import Transport
 
-__all__ = ["ServicesContract"]
-
 _STEP = method("AgentService/Step")
 _RESET = method("AgentService/ResetAgent")
 _NEGOTIATE = method("AgentService/NegotiateTask")

@@ -24,8 +24,6 @@ from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, outcome_when
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 
-__all__ = ["SessionsContract"]
-
 _RIGHT, _LEFT = CartPoleCommand(True), CartPoleCommand(False)
 _ENDLESS = {"initial_angle": 0, "max_ticks": 1_000_000_000}
 

@@ -20,8 +20,6 @@ from lucky_transport.testing.trajectories import (
     record_frames,
 )
 
-__all__ = ["SteppingContract"]
-
 
 class SteppingContract(TransportSuite):
     """The part of `TransportContract` about frames, moves and actions."""

@@ -21,8 +21,6 @@ from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import PATIENCE_S, STOPPED, TransportSuite, outcome_when, zeros
 from lucky_transport.transport import Stream, Transport
 
-__all__ = ["StreamsContract"]
-
 _SLOTS = method("AgentService/StreamPolicySlotState")
 _JOINT_STREAM = method("MujocoService/StreamJointState")
 _TELEMETRY = method("TelemetryService/StreamTelemetry")

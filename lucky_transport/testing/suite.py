@@ -32,19 +32,6 @@ from lucky_transport.testing.needs import Suite
 from lucky_transport.testing.trajectories import Trajectory, first_difference, record_env
 from lucky_transport.transport import Capabilities, Frame, Transport
 
-__all__ = [
-    "PATIENCE_S",
-    "STOPPED",
-    "TransportSuite",
-    "check_equal",
-    "every",
-    "frame_arrays",
-    "open_reference",
-    "outcome",
-    "outcome_when",
-    "zeros",
-]
-
 T = TypeVar("T")
 
 _SCHEMA = method("AgentService/GetAgentSchema")

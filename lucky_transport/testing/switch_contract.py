@@ -22,8 +22,6 @@ from lucky_transport.testing.needs import needs
 from lucky_transport.testing.suite import TransportSuite, outcome_when, zeros
 from lucky_transport.transport import Stream, Transport
 
-__all__ = ["SwitchContract"]
-
 _SCENE = method("SceneService/GetSceneInfo")
 _ENTITIES = method("SceneService/ListEntities")
 _NAMES = method("TelemetryService/GetTelemetrySchema")

@@ -25,16 +25,6 @@ from lucky_transport.transport import Transport
 if TYPE_CHECKING:
     from lucky_transport.env.vector_env import VectorEnv
 
-__all__ = [
-    "Move",
-    "Trajectory",
-    "TrajectoryDifference",
-    "first_difference",
-    "random_actions",
-    "random_moves",
-    "record_env",
-    "record_frames",
-]
 
 #: One exchange's input: actions (num_envs, *action shape), packed where they have parts, and control bytes (None: every
 #: env steps).

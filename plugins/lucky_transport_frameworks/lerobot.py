@@ -21,8 +21,6 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError
 from lucky_transport_frameworks.modes import check_made_for
 
-__all__ = ["LuckyLeRobotEnv", "outlasted"]
-
 #: Returns bool (num_envs,): which envs have succeeded, of terminated, truncated and the info of a step.
 Success = Callable[[NDArray[np.bool_], NDArray[np.bool_], Mapping[str, Any]], NDArray[np.bool_]]
 

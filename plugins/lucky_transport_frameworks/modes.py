@@ -7,8 +7,6 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError
 from lucky_transport.registry import registry
 
-__all__ = ["check_made_for"]
-
 
 def check_made_for(framework: str, env: VectorEnv) -> None:
     """Raise ConfigError unless `make(framework=framework)` makes such an env: by its autoreset mode, and its copies."""

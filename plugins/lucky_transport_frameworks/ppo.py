@@ -31,8 +31,6 @@ from torch import Tensor, nn
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError
 
-__all__ = ["ActorCritic", "Hyperparameters", "Learner", "Update", "evaluate"]
-
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:

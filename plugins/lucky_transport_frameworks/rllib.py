@@ -12,8 +12,6 @@ from typing import Any
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["configured"]
-
 
 def configured(config: Any, engine: str = "", num_envs: int = 1, **settings: Any) -> Any:
     """Return `config`, an `AlgorithmConfig`, set up to step `num_envs` envs of `engine` in each env runner.

@@ -20,8 +20,6 @@ from tensordict import TensorDict
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport_frameworks.modes import check_made_for
 
-__all__ = ["LuckyVecEnv"]
-
 
 class LuckyVecEnv(VecEnv):
     """Steps `env`, the wrapped env, on the CPU, and hands out tensors on `device`.

@@ -19,8 +19,6 @@ from stable_baselines3.common.vec_env import VecEnv
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport_frameworks.modes import check_made_for
 
-__all__ = ["LuckyVecEnv"]
-
 _Indices = None | int | Iterable[int]
 
 

@@ -14,8 +14,6 @@ from lucky_transport.errors import ConfigError, NotReachable
 from lucky_transport.found_file import remove_unused_socket
 from lucky_transport.limits import limit_reached
 
-__all__ = ["OF_A_TRANSPORT", "SERVICES", "SocketFile", "bind_failure", "service_of", "target_of"]
-
 #: The name of an option with which grpc does nothing: by it `lucky-transport run` knows channels of our own transport.
 OF_A_TRANSPORT = "lucky_transport.of_a_transport"
 

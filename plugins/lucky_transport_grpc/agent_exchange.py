@@ -22,8 +22,6 @@ from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.exchange import Exchange
 from lucky_transport_grpc.metadata import AFTER_RESET, ALL_TERMS, BATCH, SEQ, WINDOW, Metadata
 
-__all__ = ["AgentExchange"]
-
 _SERVICE = "/hazel.rpc.AgentService/"
 _RETRY_S = 0.25
 

@@ -12,8 +12,6 @@ from lucky_transport.errors import EngineFailed, RemoteProtocolError, SpecError
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
 from lucky_transport.transport import Frame
 
-__all__ = ["AgentRows", "check_exact"]
-
 _EXACT = ("float32", "int8", "int16", "uint8", "uint16", "bool")
 _LARGEST_EXACT = 1 << 24
 _REMEDY = "use the batch service (endpoint option service=batch; for `parity` the path grpc-batch)"

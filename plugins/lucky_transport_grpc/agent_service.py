@@ -16,8 +16,6 @@ from lucky_transport_grpc.batcher import Batcher
 from lucky_transport_grpc.caller import Caller
 from lucky_transport_grpc.codec import decode, encode
 
-__all__ = ["GrpcResets", "GrpcSteps"]
-
 
 class GrpcSteps:
     """The Step of one server.

@@ -17,8 +17,6 @@ from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.exchange import Exchange
 from lucky_transport_grpc.packing import unpack
 
-__all__ = ["BatchExchange"]
-
 _PATH = "/lucky_transport.v1.BatchService/Exchange"
 
 # gRPC serves a blocking call on the caller's own thread: 50 us faster than a future for small frames. Large ones are

@@ -19,8 +19,6 @@ from lucky_transport_grpc import _pb
 from lucky_transport_grpc.caller import Caller
 from lucky_transport_grpc.packing import unpack
 
-__all__ = ["BatchService"]
-
 _PATH = "/lucky_transport.v1.BatchService/"
 
 

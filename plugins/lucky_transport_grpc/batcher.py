@@ -10,8 +10,6 @@ from typing import Generic, TypeVar
 from lucky_transport.errors import LocalProtocolError, PeerTimeout, TransportError, from_wire
 from lucky_transport_grpc.caller import Caller
 
-__all__ = ["Batcher"]
-
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 

@@ -14,8 +14,6 @@ from lucky_transport.host.driver_lease import IDLE_S, Driver
 from lucky_transport.host.host import Host
 from lucky_transport_grpc.metadata import AFTER_RESET, BATCH, CLIENT, DROPPED, SEQ, TERMS, WINDOW
 
-__all__ = ["Caller", "ServerContext"]
-
 #: The client's own clock ends a call at its deadline; ours is this much later, so that it never speaks first.
 _GRACE_S = 0.1
 #: After `channel.close()` gRPC needs so long at most, on a busy machine, until the connection has ended.

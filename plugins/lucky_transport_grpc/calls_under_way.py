@@ -12,8 +12,6 @@ from lucky_transport.uninterrupted import Latch
 from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_grpc.metadata import Metadata
 
-__all__ = ["CallsUnderWay"]
-
 
 class CallsUnderWay:
     """Calls, each a method, its request and metadata, that begin together, without a deadline.

@@ -37,8 +37,6 @@ from lucky_transport_grpc.legacy_spec import negotiate_all, read_spec
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.typed_calls import TypedCalls
 
-__all__ = ["GrpcTransport", "connect"]
-
 _log = logging.getLogger("lucky_transport")
 _BATCH = "/lucky_transport.v1.BatchService/"
 

@@ -17,8 +17,6 @@ from lucky_transport.messages.scalars import one_of_fields
 from lucky_transport.messages.values import EncodeError, checked
 from lucky_transport_grpc import _pb
 
-__all__ = ["decode", "encode", "request_in", "response_in"]
-
 _Convert = Callable[[Any], Any]
 
 #: What a value raises that its field cannot hold.

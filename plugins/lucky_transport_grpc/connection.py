@@ -31,8 +31,6 @@ from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_grpc.metadata import CLIENT, Metadata
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["GrpcConnection"]
-
 _OPTIONS = (
     (OF_A_TRANSPORT, 1),
     ("grpc.max_receive_message_length", -1),  # 4 MiB would end at 1280x1024 RGBA, or 4096 envs with 256 observations

@@ -29,18 +29,6 @@ from lucky_transport.errors import (
 from lucky_transport_grpc.metadata import ERROR
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = [
-    "RAISED",
-    "code_for",
-    "code_of",
-    "details_of",
-    "from_rpc",
-    "is_given_up",
-    "is_local_timeout",
-    "is_ours",
-    "refuse",
-]
-
 _Code = grpc.StatusCode
 
 _BY_NUMBER: dict[int, grpc.StatusCode] = {code.value[0]: code for code in _Code}

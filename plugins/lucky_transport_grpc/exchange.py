@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.transport import Frame
 
-__all__ = ["Exchange"]
-
 
 class Exchange(ABC):
     """Carries checked actions and control bytes to the engine and brings the frame back.

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 
-__all__ = ["run_on_kept_thread"]
-
 _UNLIMITED = 2**31
 
 _pool = WorkerPool("grpc kept", _UNLIMITED)

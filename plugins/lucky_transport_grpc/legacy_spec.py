@@ -23,8 +23,6 @@ from lucky_transport.messages import (
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
-__all__ = ["MAX_AGENTS", "negotiate_all", "read_spec"]
-
 _log = logging.getLogger("lucky_transport")
 _SERVICE = "/hazel.rpc.AgentService/"
 _POLL_S = 0.2

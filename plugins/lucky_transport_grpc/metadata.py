@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["AFTER_RESET", "ALL_TERMS", "BATCH", "CLIENT", "DROPPED", "ERROR", "SEQ", "TERMS", "WINDOW", "Metadata"]
-
 # Wire format: keys are only added, and README.md tells what each means. A client or engine that does not know them
 # ignores them, as gRPC demands, so none of them changes the legacy protocol.
 

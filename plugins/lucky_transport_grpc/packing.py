@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from lucky_transport.errors import TransportError
 
-__all__ = ["unpack"]
-
 if sys.byteorder != "little":  # pragma: no cover - no such machine runs an engine
     raise ImportError("lucky_transport packs arrays on little-endian machines only")
 

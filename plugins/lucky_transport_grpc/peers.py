@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["is_gone"]
-
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _ESTABLISHED = "01"
 #: The kernel writes a table out in pieces; a socket that moves between two of them is missed or listed twice.

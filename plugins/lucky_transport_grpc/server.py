@@ -23,8 +23,6 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.services import HostServices
 from lucky_transport_grpc.typed_service import MAX_STREAMS
 
-__all__ = ["GrpcServer", "server"]
-
 # Every call of an incomplete batch holds a thread, so there must be far more than one window of them, and so does every
 # stream; they are made when they are needed.
 _MAX_WORKERS = 2 * WINDOW + MAX_STREAMS

@@ -26,8 +26,6 @@ from lucky_transport_grpc.errors import refuse
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.typed_service import typed_handlers, typed_streams
 
-__all__ = ["HostServices"]
-
 _log = logging.getLogger("lucky_transport")
 _EXTRA = "discovery"
 

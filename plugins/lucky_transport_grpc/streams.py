@@ -22,8 +22,6 @@ from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_grpc.metadata import DROPPED
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["GrpcStream"]
-
 #: Items that wait for their reader at most, so that a short pause costs nothing.
 KEPT = 16
 

@@ -19,8 +19,6 @@ from lucky_transport_grpc.codec import decode, encode
 from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.streams import GrpcStream
 
-__all__ = ["TypedCalls"]
-
 _BATCH = "/lucky_transport.v1.BatchService/"
 
 

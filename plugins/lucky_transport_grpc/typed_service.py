@@ -14,8 +14,6 @@ from lucky_transport_grpc import _pb
 from lucky_transport_grpc.caller import Caller
 from lucky_transport_grpc.codec import decode, encode
 
-__all__ = ["MAX_STREAMS", "typed_handlers", "typed_streams"]
-
 #: Streams that one server serves at a time: each holds a thread as long as it lives, and calls must always find one.
 MAX_STREAMS = 256
 

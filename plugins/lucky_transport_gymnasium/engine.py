@@ -31,8 +31,6 @@ from lucky_transport.spec.composite import Part, Path, arrays, nested, place, tr
 from lucky_transport.spec.spaces import array_of
 from lucky_transport_gymnasium.making import make_envs
 
-__all__ = ["GymnasiumEngine", "make_engine"]
-
 _log = logging.getLogger("lucky_transport")
 _REWARD = ArraySpec("float32")
 

@@ -25,8 +25,6 @@ from lucky_transport.errors import (
     is_interruption,
 )
 
-__all__ = ["make_envs"]
-
 _log = logging.getLogger("lucky_transport")
 _REGISTER = (
     "write gymnasium:MODULE:{id}, with the module that registers it: the engine is another process, which imports it "

@@ -9,18 +9,6 @@ from typing import NamedTuple
 
 from lucky_transport.errors import SpecError
 
-__all__ = [
-    "AGENT_TYPES",
-    "SPHERE_MOVES",
-    "TELEPORT_NUMBERS",
-    "AgentType",
-    "ControlScheme",
-    "Teleport",
-    "TeleportFlag",
-    "fitting_type",
-    "type_in_scenario",
-]
-
 #: What the SphereRobot's discrete scheme writes for the actions 0 to 3: metres forward, degrees to the right.
 SPHERE_MOVES = ((0.185, 0.0), (-0.185, 0.0), (0.0, 10.0), (0.0, -10.0))
 

@@ -22,8 +22,6 @@ from lucky_transport.shm.files.private_file import Make, open_private, remove_pr
 from lucky_transport_holodeck.commands import BUFFER_BYTES, HolodeckCommand, decode
 from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, REFUSED, RESET, Names
 
-__all__ = ["REFUSED_BYTES", "BlockFile", "BlockFiles", "ControlBlocks", "SharedArray"]
-
 #: Batches of commands are short as a rule; only one that does not end within this is read whole.
 _FIRST_BYTES = 1 << 14
 _OFF = b"\0"

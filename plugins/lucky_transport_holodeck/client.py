@@ -46,8 +46,6 @@ from lucky_transport_holodeck.options import WorldOptions
 from lucky_transport_holodeck.scenario import AgentPlan, Scenario, SensorPlan
 from lucky_transport_holodeck.world_client import WorldClient
 
-__all__ = ["WorldTransport", "connect"]
-
 _SLEEP_S = 0.01
 _SET_SEEDS = method_of("BatchService/SetSeeds")
 

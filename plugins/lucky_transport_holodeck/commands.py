@@ -15,18 +15,6 @@ from typing import Any, cast
 
 from lucky_transport.errors import RemoteProtocolError, SpecError
 
-__all__ = [
-    "BUFFER_BYTES",
-    "HOLOOCEAN_COMMANDS",
-    "KINDS",
-    "HolodeckCommand",
-    "add_sensor",
-    "decode",
-    "encode",
-    "problem_of",
-    "spawn_agent",
-]
-
 #: Bytes of the command block.
 BUFFER_BYTES = 1 << 20
 #: What ends a batch; the real engine's parser wants it.

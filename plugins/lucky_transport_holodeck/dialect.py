@@ -19,8 +19,6 @@ from lucky_transport_holodeck.agent_types import AGENT_TYPES
 from lucky_transport_holodeck.commands import HOLOOCEAN_COMMANDS, HolodeckCommand
 from lucky_transport_holodeck.sensor_types import HOLOOCEAN_SENSORS
 
-__all__ = ["TICKS_PER_CAPTURE", "is_holoocean_command", "is_holoocean_scenario", "launch_arguments"]
-
 #: The key of a heavy sensor's configuration that its client adds.
 TICKS_PER_CAPTURE = "TicksPerCapture"
 _SCENARIO_KEYS = frozenset(

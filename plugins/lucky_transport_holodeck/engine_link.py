@@ -14,8 +14,6 @@ from lucky_transport_holodeck.peer_lookup import find_peer
 from lucky_transport_holodeck.scenario import Scenario
 from lucky_transport_holodeck.semaphores import Semaphore, unlink
 
-__all__ = ["AttachedEngine", "EngineLink", "StartedEngine"]
-
 _SLICE_S = 0.05
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # the help of a command imports nothing heavy
     from lucky_transport.spec.batch_spec import BatchSpec
     from lucky_transport.spec.composite import Part
 
-__all__ = ["export_holodeck", "write_package"]
 
 _SENSOR, _TASK = "RangeFinderSensor", "DistanceTask"
 

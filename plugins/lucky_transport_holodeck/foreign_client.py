@@ -14,8 +14,6 @@ from lucky_transport_holodeck.hosted_world import HostedWorld
 from lucky_transport_holodeck.names import COMMAND_BUFFER, Names
 from lucky_transport_holodeck.peer_lookup import find_peer
 
-__all__ = ["ForeignClient"]
-
 _log = logging.getLogger("lucky_transport")
 
 

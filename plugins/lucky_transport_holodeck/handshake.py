@@ -21,8 +21,6 @@ from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.peer_lookup import pids_mapping
 from lucky_transport_holodeck.semaphores import Semaphore
 
-__all__ = ["ClientHandshake", "EngineHandshake"]
-
 #: How often a client that waits looks whether the engine still lives.
 _SLICE_S = 0.05
 _TICK_HINT = "recv() again, raise step_timeout_s (LUCKY_STEP_TIMEOUT_S), or restart the engine"

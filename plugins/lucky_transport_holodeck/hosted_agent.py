@@ -14,8 +14,6 @@ from lucky_transport_holodeck.agent_types import SPHERE_MOVES, TELEPORT_NUMBERS,
 from lucky_transport_holodeck.blocks import BlockFile, BlockFiles
 from lucky_transport_holodeck.sources import Source
 
-__all__ = ["ActionRows", "HostedAgent", "HostedSensor", "agent_blocks"]
-
 _NONE = b"\0"
 
 

@@ -25,8 +25,6 @@ from lucky_transport_holodeck.population import Population
 from lucky_transport_holodeck.poses import Poses
 from lucky_transport_holodeck.sources import Sources
 
-__all__ = ["HostedWorld"]
-
 _log = logging.getLogger("lucky_transport")
 #: Texts that are remembered as logged: a client's scenario has far fewer.
 _MOST_LOGGED = 1000

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from lucky_transport.errors import ConfigError, RemoteProtocolError
 
-__all__ = ["COMMAND_BOOL", "COMMAND_BUFFER", "REFUSED", "RESET", "Names"]
-
 #: Blocks that every pair has.
 COMMAND_BOOL, COMMAND_BUFFER, RESET = "command_bool", "command_buffer", "RESET"
 #: A block that our client makes beside them, in which an engine of ours says what it does not have.

@@ -16,8 +16,6 @@ from lucky_transport.endpoint_options import EndpointOption, read_options, whole
 from lucky_transport.errors import ConfigError
 from lucky_transport_holodeck.scenario import Scenario, load_scenario
 
-__all__ = ["WorldOptions"]
-
 _OPTIONS = {
     "scenario": EndpointOption(str, "a file"),
     "binary": EndpointOption(str, "a file"),

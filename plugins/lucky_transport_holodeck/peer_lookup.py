@@ -8,8 +8,6 @@ from pathlib import Path
 
 from lucky_transport.shm.files.liveness import Peer, start_time
 
-__all__ = ["find_peer", "pids_mapping"]
-
 
 def pids_mapping(path: Path) -> list[int]:
     """Return the pids, but our own, of the processes that have the file mapped, lowest first.

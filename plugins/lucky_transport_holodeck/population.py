@@ -20,8 +20,6 @@ from lucky_transport_holodeck.hosted_agent import HostedAgent, HostedSensor, age
 from lucky_transport_holodeck.sensor_types import CAMERAS, SILENT_AS_NAN, SensorShape, is_task, sensor_shape
 from lucky_transport_holodeck.sources import Source, Sources, engine_camera
 
-__all__ = ["Population"]
-
 
 class Population:
     """`agents`: by name. handlers: what carries out a command, by the command's kind; each raises RemoteProtocolError,

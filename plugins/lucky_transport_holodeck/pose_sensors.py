@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from lucky_transport_holodeck.poses import Poses
 
-__all__ = ["PoseReader", "pose_reader"]
-
 #: Returns what a sensor shows now.
 PoseReader = Callable[[], NDArray[np.float32]]
 #: Metres below zero from which on a GPSSensor shows nothing, unless its configuration has another Depth.

@@ -15,8 +15,6 @@ from lucky_transport.messages import EntityInfo, ListEntitiesRequest, Quat, SetE
 from lucky_transport.messages.methods import method
 from lucky_transport_holodeck.agent_types import Teleport
 
-__all__ = ["Poses"]
-
 _log = logging.getLogger("lucky_transport")
 _LIST = method("/hazel.rpc.SceneService/ListEntities")
 _MOVE = method("/hazel.rpc.SceneService/SetEntityTransform")

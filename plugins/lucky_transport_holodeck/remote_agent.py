@@ -14,8 +14,6 @@ from lucky_transport_holodeck.blocks import SharedArray
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.scenario import AgentPlan
 
-__all__ = ["RemoteAgent"]
-
 
 class RemoteAgent:
     """`sensors`: name -> live view of the sensor's block, changed by each tick."""

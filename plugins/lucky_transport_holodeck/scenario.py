@@ -22,8 +22,6 @@ from lucky_transport_holodeck.sensor_types import (
     sensor_shape,
 )
 
-__all__ = ["AgentPlan", "Scenario", "SensorPlan", "load_scenario", "read_scenario"]
-
 _log = logging.getLogger("lucky_transport")
 
 _Triple = tuple[float, float, float]

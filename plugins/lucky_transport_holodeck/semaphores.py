@@ -12,8 +12,6 @@ from lucky_transport.errors import NotReachable
 from lucky_transport.shm.files.private_file import open_private, remove_private
 from lucky_transport_holodeck.names import Names
 
-__all__ = ["Semaphore", "unlink"]
-
 #: For how long a waiting end polls before it sleeps, by wait strategy.
 _POLL_NS = {"spin": 1 << 62, "adaptive": 150_000, "block": 0}
 _MODE = 0o600

@@ -12,19 +12,6 @@ import numpy as np
 from lucky_transport.errors import SpecError
 from lucky_transport_holodeck.agent_types import AgentType
 
-__all__ = [
-    "CAMERAS",
-    "HEAVY",
-    "HOLOOCEAN_SENSORS",
-    "SILENT_AS_NAN",
-    "SensorShape",
-    "completed_config",
-    "default_config",
-    "is_task",
-    "sensor_shape",
-    "wire_type",
-]
-
 #: Kinds that show what a camera sees, uint8 (height, width, 4).
 CAMERAS = ("RGBCamera", "ViewportCapture", "CameraSensor")
 #: Kinds that HoloOcean's engine computes only every TicksPerCapture ticks.

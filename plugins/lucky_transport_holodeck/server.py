@@ -17,8 +17,6 @@ from lucky_transport_holodeck.foreign_client import ForeignClient
 from lucky_transport_holodeck.handshake import EngineHandshake
 from lucky_transport_holodeck.names import Names
 
-__all__ = ["HolodeckServer", "server"]
-
 _log = logging.getLogger("lucky_transport")
 #: How often the server looks whether a client came, left or died, beside when files show it; no wait is longer.
 _SLICE_S = 1.0

@@ -34,8 +34,6 @@ from lucky_transport_holodeck.pose_sensors import pose_reader
 from lucky_transport_holodeck.poses import Poses
 from lucky_transport_holodeck.sensor_types import SensorShape, is_task
 
-__all__ = ["Source", "Sources", "engine_camera"]
-
 #: Sensors that show all of an observation where nothing more is declared.
 _WHOLE = ("RangeFinderSensor", "WorldNumSensor")
 

@@ -32,8 +32,6 @@ from lucky_transport_holodeck.remote_agent import RemoteAgent
 from lucky_transport_holodeck.scenario import Scenario
 from lucky_transport_holodeck.sensor_types import wire_type
 
-__all__ = ["State", "WorldClient"]
-
 #: Agent -> sensor -> array of the sensor's own dtype and shape.
 State = dict[str, dict[str, NDArray[Any]]]
 

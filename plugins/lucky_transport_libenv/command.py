@@ -10,8 +10,6 @@ import click
 from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.serve import options_of
 
-__all__ = ["export_libenv"]
-
 
 @click.command(
     epilog="\b\nExamples:\n"

@@ -33,8 +33,6 @@ from lucky_transport_libenv.places import Places
 from lucky_transport_libenv.seeds import SEEDS, Seeds
 from lucky_transport_libenv.spaces import batch_spec
 
-__all__ = ["LibenvEngine", "make_engine"]
-
 _NO_ROWS = np.empty(0, np.intp)
 
 

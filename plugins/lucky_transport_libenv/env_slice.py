@@ -20,8 +20,6 @@ from lucky_transport_libenv.library import Library
 from lucky_transport_libenv.options import OptionBlock
 from lucky_transport_libenv.places import Places, table
 
-__all__ = ["EnvOperation", "EnvSlice"]
-
 
 class EnvOperation(Enum):
     """What an exchange does with a slice: nothing, a step of all its rows, a new env of the library."""

@@ -11,21 +11,6 @@ import ctypes
 from enum import IntEnum
 from typing import Any
 
-__all__ = [
-    "DTYPES",
-    "FUNCTIONS",
-    "MAX_NAME_BYTES",
-    "MAX_NDIM",
-    "VERSION",
-    "Dtype",
-    "LibenvBuffers",
-    "Option",
-    "Options",
-    "ScalarType",
-    "Space",
-    "TensorType",
-]
-
 VERSION = 1
 MAX_NAME_BYTES = 128  # with the NUL at the end
 MAX_NDIM = 16

@@ -22,8 +22,6 @@ from lucky_transport_libenv.library import GET_STATE, SET_STATE, find
 from lucky_transport_libenv.options import LibenvSettings, OptionBlock, as_json
 from lucky_transport_libenv.seeds import SEEDS, Seeds
 
-__all__ = ["IsolatedEngine"]
-
 
 class IsolatedEngine(Engine):
     """A `LibenvEngine` in another process (`pid`), with the same arguments; its frames are copied once more.

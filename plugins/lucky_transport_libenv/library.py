@@ -19,8 +19,6 @@ from lucky_transport.errors import EngineFailed, SpecError, Unimplemented, Unkno
 from lucky_transport.messages.methods import method
 from lucky_transport_libenv.interface import FUNCTIONS, VERSION
 
-__all__ = ["GET_STATE", "SET_STATE", "Library", "StateFunctions", "file_name", "find"]
-
 
 def file_name(name: str, platform: str = sys.platform) -> str:
     """Return what the library `name` is called on a system (`sys.platform`'s word for it)."""

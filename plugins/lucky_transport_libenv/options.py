@@ -22,8 +22,6 @@ from lucky_transport.errors import ConfigError, SpecError, did_you_mean
 from lucky_transport.spec.casting import fitting
 from lucky_transport_libenv.interface import DTYPES, MAX_NAME_BYTES, Dtype, Option, Options
 
-__all__ = ["LibenvSettings", "OptionBlock", "as_json"]
-
 _INT32 = np.iinfo(np.int32)
 
 

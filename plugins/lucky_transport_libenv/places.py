@@ -17,8 +17,6 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import Part, Record
 from lucky_transport_libenv.interface import LibenvBuffers
 
-__all__ = ["Places", "table"]
-
 
 class Places:
     """Rows of observations, infos and actions of all envs, tensor by tensor, each array (num_envs, *shape).

@@ -11,8 +11,6 @@ import numpy as np
 from lucky_transport.errors import SpecError
 from lucky_transport.messages.methods import method
 
-__all__ = ["SEEDS", "Seeds"]
-
 SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
 _LARGEST = np.iinfo(np.int32).max
 

@@ -19,8 +19,6 @@ from lucky_transport.spec.composite import Part, pack
 from lucky_transport_libenv.interface import MAX_NDIM, Dtype, ScalarType, Space, TensorType
 from lucky_transport_libenv.library import Library
 
-__all__ = ["FIRST", "batch_spec", "read_parts"]
-
 #: The one termination term: the interface says that an episode ended and never why.
 FIRST = "first"
 

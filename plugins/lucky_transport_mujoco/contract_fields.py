@@ -15,8 +15,6 @@ import numpy as np
 from lucky_transport.messages import SimulationContract
 from lucky_transport_mujoco import terrain
 
-__all__ = ["DEFAULTS", "QUANTITIES", "Quantity", "findings", "rounded"]
-
 #: In force until a client sends a contract: enough noise that no two episodes are alike, on nominal physics.
 DEFAULTS = SimulationContract(
     joint_position_noise=0.05,

@@ -51,8 +51,6 @@ from lucky_transport_mujoco.tasks.velocity import (
 )
 from lucky_transport_mujoco.world import MujocoWorlds
 
-__all__ = ["MujocoEngine", "make_engine"]
-
 #: Actions saturate here, ten times their bound: further out lie only numbers whose squares are not finite.
 _SATURATION = np.float32(10)
 

@@ -13,20 +13,6 @@ from lucky_transport_mujoco.control.policies import Policy
 from lucky_transport_mujoco.control.slots import PolicyBinding
 from lucky_transport_mujoco.world import MujocoWorlds
 
-__all__ = [
-    "Refused",
-    "acknowledged",
-    "answered",
-    "controller_of",
-    "find_controller",
-    "joints_of",
-    "near",
-    "policy_of",
-    "rate_hz",
-    "slot_of",
-    "unknown_name",
-]
-
 R = TypeVar("R")
 A = TypeVar("A")
 

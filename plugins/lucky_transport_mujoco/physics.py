@@ -16,8 +16,6 @@ from lucky_transport.errors import SpecError
 from lucky_transport_mujoco.bindings import Rollout, mj
 from lucky_transport_mujoco.robot import SUBSTEPS, Robot
 
-__all__ = ["FARTHEST_M", "Motion", "Physics", "product", "rotated_back", "rotation"]
-
 #: Speeds (m/s, rad/s) and positions (m) that no sound simulation of this robot reaches. Far below MuJoCo's own limit
 #: of 1e10, at which it prints a warning and writes MUJOCO_LOG.TXT into the working directory.
 _TOO_FAST = 1e3

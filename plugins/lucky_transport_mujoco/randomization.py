@@ -16,8 +16,6 @@ from lucky_transport_mujoco.bindings import Data, Model, mj
 from lucky_transport_mujoco.physics import Physics, product, rotation
 from lucky_transport_mujoco.robot import Robot
 
-__all__ = ["Parameters", "RandomStreams", "Randomization", "between"]
-
 #: The body that carries everything else; body 0 is the world.
 _TRUNK = 1
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from lucky_transport_mujoco import terrain
 from lucky_transport_mujoco.bindings import Model, mj
 
-__all__ = ["NAME", "SUBSTEPS", "Robot", "load"]
-
 NAME = "quadruped"
 
 #: Physics steps per control step: 4 x 5 ms = 50 Hz, what quadruped policies run at.

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from lucky_transport_mujoco.bindings import Model, mj
 
-__all__ = ["FLAT", "NAMES", "ROUGH", "SLOPE", "angle", "geom", "index", "lift", "put_under", "write_bumps"]
-
 NAMES = ("flat", "rough", "slope")
 FLAT, ROUGH, SLOPE = range(3)
 

@@ -18,8 +18,6 @@ from lucky_transport.errors import ConfigError, Status
 from lucky_transport_openenv.errors import EpisodeError
 from lucky_transport_openenv.runtime import fastapi
 
-__all__ = ["CONNECTION", "OWNER", "AccessControl", "respond"]
-
 #: Where the state of a request has its connection's own name.
 CONNECTION = "lucky_connection"
 #: Who sent the request under way, and so owns what it opens: its Authorization header, or else its connection.

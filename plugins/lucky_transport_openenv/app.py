@@ -42,8 +42,6 @@ from lucky_transport_openenv.runtime import (
 from lucky_transport_openenv.session_server import SessionServer
 from lucky_transport_openenv.tools import add_tools
 
-__all__ = ["EpisodeServer"]
-
 #: Connections beside those that play: they list tools, call the engine's methods, or wait for a place.
 _ONLOOKERS = 16
 

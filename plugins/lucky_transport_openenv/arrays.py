@@ -13,8 +13,6 @@ from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, Part
 from lucky_transport.spec.casting import fitting
 from lucky_transport.spec.composite import arrays, nested, place, tree_of, views
 
-__all__ = ["observation_of", "observation_schema", "row_schema", "write_action"]
-
 
 def observation_schema(spec: BatchSpec) -> dict[str, Any]:
     """Return the JSON schema of one env's observation."""

@@ -29,8 +29,6 @@ from lucky_transport_openenv.arrays import observation_of, observation_schema, r
 from lucky_transport_openenv.episode import Episode, Episodes, View, needs_reset, no_place
 from lucky_transport_openenv.options import ServerOptions
 
-__all__ = ["BatchEpisode", "BatchEpisodes"]
-
 _SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
 _SET_OPTIONS = method("/lucky_transport.v1.BatchService/SetResetOptions")
 

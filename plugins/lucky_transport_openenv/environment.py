@@ -16,8 +16,6 @@ from lucky_transport_openenv.play_tools import play_tools
 from lucky_transport_openenv.runtime import EnvironmentMetadata, FastMCP, MCPEnvironment, State
 from lucky_transport_openenv.tools import ToolInfo, add_tools
 
-__all__ = ["EngineEnvironment", "EngineEpisodes"]
-
 
 @dataclass(frozen=True, slots=True)
 class EngineEpisodes:

@@ -9,8 +9,6 @@ from typing import Any
 
 from lucky_transport.errors import Busy, LocalProtocolError
 
-__all__ = ["Episode", "Episodes", "View", "needs_reset", "no_place"]
-
 
 @dataclass(frozen=True, slots=True)
 class View:

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 
 from lucky_transport.errors import Status, TransportError, is_interruption, status_of, to_wire_error
 
-__all__ = ["HTTP_STATUSES", "EpisodeError", "refused"]
-
 #: As gRPC's own documentation maps its statuses to HTTP.
 HTTP_STATUSES: Mapping[Status, int] = {
     Status.OK: 200,

@@ -10,8 +10,6 @@ from typing import Any
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.json_codec import JsonStyle
 
-__all__ = ["message_of", "plain_of", "schema_of"]
-
 _SCALARS: dict[str, dict[str, Any]] = {
     "f32": {"type": "number"},
     "f64": {"type": "number"},

@@ -7,8 +7,6 @@ from typing import Annotated, Any
 from lucky_transport_openenv.episode import Episodes, View
 from lucky_transport_openenv.runtime import Action, CallToolAction, ListToolsAction, Observation, pydantic
 
-__all__ = ["EngineAction", "EngineObservation", "action_class", "observation_class", "observation_of", "values_of"]
-
 _TOOL_ACTIONS = {"list_tools": ListToolsAction, "call_tool": CallToolAction}
 
 

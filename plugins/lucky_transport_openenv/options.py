@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.endpoint_options import EndpointOption, number, one_of, read_options, whole
 
-__all__ = ["TOOLS", "ServerOptions", "server_options"]
-
 #: Which typed methods agents get as tools.
 TOOLS = ("all", "read", "none")
 _MOST = (1 << 20) - 1

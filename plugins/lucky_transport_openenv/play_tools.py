@@ -12,8 +12,6 @@ from lucky_transport_openenv.episode import Episodes, View
 from lucky_transport_openenv.models import values_of
 from lucky_transport_openenv.tools import READS, ToolInfo
 
-__all__ = ["Played", "Table", "play_tools"]
-
 _CHANGES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
 _STARTS: Mapping[str, Any] = {
     "seed": {"type": "integer", "minimum": 0, "description": "equal seeds begin alike"},

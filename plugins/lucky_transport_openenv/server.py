@@ -32,8 +32,6 @@ from lucky_transport_openenv.runtime import uvicorn
 from lucky_transport_openenv.tools import method_tools
 from lucky_transport_openenv.world_episodes import WorldEpisodes
 
-__all__ = ["OpenEnvServer", "server"]
-
 _BACKLOG = 128
 
 

@@ -10,8 +10,6 @@ from lucky_transport_openenv.environment import EngineEnvironment
 from lucky_transport_openenv.errors import EpisodeError
 from lucky_transport_openenv.runtime import HTTPEnvServer, SessionCapacityError
 
-__all__ = ["SessionServer"]
-
 
 class SessionServer(HTTPEnvServer):
     """OpenEnv's server with its sessions: each has an environment, and ends after its idle time."""

@@ -20,8 +20,6 @@ from lucky_transport_openenv.messages import message_of, plain_of, schema_of
 from lucky_transport_openenv.options import ServerOptions
 from lucky_transport_openenv.runtime import Tool, ToolAnnotations, ToolError, ToolResult, pydantic
 
-__all__ = ["READS", "EngineTool", "ToolInfo", "add_tools", "method_tools"]
-
 #: What episodes do themselves: a call beside them would change what another agent plays.
 _OF_EPISODES = ("/lucky_transport.v1.BatchService/", "/lucky_transport.v1.SessionService/")
 _OF_AGENTS = frozenset(f"/hazel.rpc.AgentService/{name}" for name in ("Step", "ResetAgent", "ReportProgress"))

@@ -19,8 +19,6 @@ from lucky_transport_openenv.episode import Episode, Episodes, View, needs_reset
 from lucky_transport_openenv.messages import message_of, plain_of, schema_of
 from lucky_transport_openenv.options import ServerOptions
 
-__all__ = ["WorldEpisode", "WorldEpisodes"]
-
 _CAPACITY = 16
 _MOST_TICKS = 10_000
 

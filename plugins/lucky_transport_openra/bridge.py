@@ -22,8 +22,6 @@ from lucky_transport_openra.errors import from_bridge
 from lucky_transport_openra.options import grpc_endpoint
 from lucky_transport_openra.wire import LOOK, METHODS
 
-__all__ = ["Bridge", "Retry", "advance_request"]
-
 _T = TypeVar("_T")
 
 

@@ -28,8 +28,6 @@ from lucky_transport_openra.skirmish.view import score_of
 from lucky_transport_openra.skirmish.world import SkirmishWorlds, folded
 from lucky_transport_openra.wire import BridgeCodec
 
-__all__ = ["BridgeSessions", "snapshot"]
-
 _CODEC = BridgeCodec(Observation, Orders)
 
 #: How long a closing client waits for answers.

@@ -21,8 +21,6 @@ from lucky_transport_openra.options import ClientOptions, client_options, grpc_e
 from lucky_transport_openra.skirmish.batch import SkirmishBatch
 from lucky_transport_openra.skirmish.world import SkirmishWorlds
 
-__all__ = ["BridgeTransport", "connect"]
-
 _log = logging.getLogger("lucky_transport")
 
 

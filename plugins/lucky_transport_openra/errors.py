@@ -11,8 +11,6 @@ from lucky_transport.errors import Busy, PeerDied, SessionEnded, Status, Transpo
 from lucky_transport_grpc.errors import from_rpc, is_ours, refuse
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["BUSY", "STATUSES", "from_bridge", "refuse_bridge"]
-
 _Code = grpc.StatusCode
 
 #: What the original says, word for word, when no worker is free: clients may look for it.

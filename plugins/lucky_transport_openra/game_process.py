@@ -15,8 +15,6 @@ from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout
 from lucky_transport.process import ChildProcess
 from lucky_transport.supervisor import Supervisor
 
-__all__ = ["GameLaunch", "GameProcess", "supervise"]
-
 _LOOK_S = 0.05
 
 

@@ -18,8 +18,6 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra.bridge import Bridge
 from lucky_transport_openra.wire import SESSION
 
-__all__ = ["GameStreamClient"]
-
 _CLOSE_S = 5.0
 
 

@@ -17,8 +17,6 @@ from enum import Enum
 
 from lucky_transport.state_machine import StateMachine
 
-__all__ = ["TRANSITIONS", "Lifecycle", "MatchEvent", "MatchStage"]
-
 
 class MatchStage(Enum):
     """Where a game stands."""

@@ -28,8 +28,6 @@ from lucky_transport_openra.lifecycle import Lifecycle, MatchEvent, MatchStage
 from lucky_transport_openra.plays import Play, StreamedPlay, UnaryPlay
 from lucky_transport_openra.skirmish.messages import Orders
 
-__all__ = ["Match", "MatchOptions"]
-
 
 @dataclass(frozen=True, slots=True)
 class MatchOptions:

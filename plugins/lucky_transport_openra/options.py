@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.endpoint_options import EndpointOption, number, one_of, read_options, switch, whole
 
-__all__ = ["SERVICES", "ClientOptions", "ServerOptions", "client_options", "grpc_endpoint", "server_options"]
-
 #: How a client goes about it; see `lucky_transport_openra.client`.
 SERVICES = ("auto", "bridge")
 

@@ -12,8 +12,6 @@ from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot
 from lucky_transport_openra.bridge_sessions import BridgeSessions
 from lucky_transport_openra.skirmish.messages import Orders
 
-__all__ = ["Play", "StreamedPlay", "UnaryPlay"]
-
 
 class Play(ABC):
     """One game."""

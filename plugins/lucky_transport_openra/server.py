@@ -25,8 +25,6 @@ from lucky_transport_openra.service import BridgeService
 from lucky_transport_openra.stream import GameStream
 from lucky_transport_openra.wire import METHODS, BridgeCodec
 
-__all__ = ["BridgeServer", "server"]
-
 
 def server(endpoint: Endpoint, settings: Settings) -> BridgeServer:
     """Return a server for `openra://host:port` (port 0: a free one); raises ConfigError."""

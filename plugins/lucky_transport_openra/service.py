@@ -19,8 +19,6 @@ from lucky_transport_openra import _pb
 from lucky_transport_openra.options import ServerOptions
 from lucky_transport_openra.wire import LOOK, BridgeCodec
 
-__all__ = ["MOST_TICKS", "PHASES", "BridgeService", "Reader", "clamped"]
-
 _log = logging.getLogger("lucky_transport")
 #: The map that the original's programs ask for by default.
 _DEFAULT_MAP = "singles"

@@ -24,8 +24,6 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra.service import BridgeService, clamped
 from lucky_transport_openra.wire import SESSION
 
-__all__ = ["GameStream"]
-
 #: How often a stream whose session shows nothing new checks that its client still listens.
 _SLICE_S = 0.1
 _FAST_ADVANCE = 21

@@ -18,8 +18,6 @@ from lucky_transport_grpc import codec
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
 
-__all__ = ["LOOK", "METHODS", "SESSION", "BridgeCodec", "BridgeMethod"]
-
 # What our clients say beside the bridge's messages; an engine that does not know us ignores it. Wire format: keys are
 # only added.
 #: On GameSession: the id of the session to be streamed. The original has no word for it.

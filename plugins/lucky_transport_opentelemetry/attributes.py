@@ -13,8 +13,6 @@ from typing import Any
 from lucky_transport.errors import Status, TransportError, status_of
 from lucky_transport.interceptors import InterceptionPoint, Side
 
-__all__ = ["BOUNDARIES_S", "STEP", "ended_attributes", "point_attributes"]
-
 #: The name of a step among methods.
 STEP = "lucky_transport.Engine/Step"
 

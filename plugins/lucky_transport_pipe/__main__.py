@@ -22,8 +22,6 @@ from lucky_transport.host.host import Host
 from lucky_transport_pipe.options import SessionRules
 from lucky_transport_pipe.server import PipeServer
 
-__all__ = ["main"]
-
 _CONNECT_TIMEOUT_S = 10.0
 
 

@@ -7,8 +7,6 @@ import os
 from lucky_transport.config import environment
 from lucky_transport.errors import ConfigError
 
-__all__ = ["BACKEND", "lock_path", "path_of"]
-
 BACKEND = "pipe"
 
 _PREFIX = "CoreFxPipe_"

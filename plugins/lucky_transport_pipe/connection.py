@@ -16,8 +16,6 @@ from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport_pipe.address import BACKEND
 
-__all__ = ["PipeConnection"]
-
 _CHUNK_BYTES = 1 << 18
 #: No wait is longer; all that it waits for wakes it.
 _LONGEST_MS = 1000

@@ -16,8 +16,6 @@ from lucky_transport.errors import ClosedError, PeerDied, TransportError
 from lucky_transport.state_machine import StateMachine
 from lucky_transport_pipe.address import BACKEND
 
-__all__ = ["CLIENT", "ENGINE", "Control", "ControlEvent", "ControlState", "Table"]
-
 
 class ControlState(Enum):
     """Where one end stands."""

@@ -25,8 +25,6 @@ from lucky_transport_pipe.connection import PipeConnection
 from lucky_transport_pipe.control import CLIENT, Control, ControlEvent, ControlState
 from lucky_transport_pipe.lines import FROM_CLIENT_END, LineCutter, MessageType, ParsedLine, parse_from_engine
 
-__all__ = ["ClientRun", "Conversation"]
-
 T = TypeVar("T")
 
 _log = logging.getLogger("lucky_transport")

@@ -29,8 +29,6 @@ from lucky_transport_pipe.conversation import ClientRun, Conversation
 from lucky_transport_pipe.json_codec import compact, decode, encode
 from lucky_transport_pipe.lines import MessageType, ParsedLine, parse_score
 
-__all__ = ["Experiment", "ExperimentSession", "Policy", "Score", "Started", "StateUpdate", "json_word"]
-
 #: Decides what a session does: takes its number and state, returns the command.
 Policy = Callable[[int, Any], Any]
 

@@ -12,8 +12,6 @@ from lucky_transport.world import World, Worlds
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.json_codec import decode, encode, snake_case
 
-__all__ = ["Experiments", "world_of"]
-
 _SEED = "Seed"
 _LARGEST_SEED = (1 << 64) - 1
 

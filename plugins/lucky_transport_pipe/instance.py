@@ -25,8 +25,6 @@ from lucky_transport_pipe.conversation import Conversation
 from lucky_transport_pipe.experiment import Experiment, json_word
 from lucky_transport_pipe.listener import PipeListener
 
-__all__ = ["Instance"]
-
 #: What a Unity build gets behind its own arguments.
 _ARGUMENTS = ("-batchmode", "-nographics", "-p")
 #: How long an engine that was told to quit may take, and how often it is looked at meanwhile.

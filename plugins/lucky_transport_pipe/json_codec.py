@@ -15,8 +15,6 @@ import numpy as np
 from lucky_transport.messages.json_codec import JsonStyle
 from lucky_transport.nesting import parse_json
 
-__all__ = ["camel_case", "compact", "decode", "encode", "snake_case"]
-
 
 def _of_numpy(value: Any) -> Any:
     """Return NumPy's numbers and arrays as plain data; policies produce them."""

@@ -26,8 +26,6 @@ from lucky_transport_pipe.objects import ObjectCollector
 from lucky_transport_pipe.options import SessionRules, changed
 from lucky_transport_pipe.run import Run
 
-__all__ = ["LineService"]
-
 _log = logging.getLogger("lucky_transport")
 _LONGEST_WAIT_S = 3600.0
 

@@ -21,21 +21,6 @@ from enum import Enum
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_pipe.address import BACKEND
 
-__all__ = [
-    "FROM_CLIENT_END",
-    "FROM_ENGINE_END",
-    "LONGEST_LINE",
-    "LineCutter",
-    "MessageType",
-    "ParsedLine",
-    "error_line",
-    "parse_from_client",
-    "parse_from_engine",
-    "parse_score",
-    "score_text",
-    "warning_line",
-]
-
 FROM_CLIENT_END = "\n"
 FROM_ENGINE_END = "\r\n"
 #: Bytes of a line; a longer one is no message of an honest peer.

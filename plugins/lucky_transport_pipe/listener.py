@@ -20,8 +20,6 @@ from lucky_transport.shm.files.namespaces import process_name
 from lucky_transport_pipe.address import BACKEND, lock_path, path_of
 from lucky_transport_pipe.connection import PipeConnection
 
-__all__ = ["PipeListener"]
-
 _SLICE_MS = 50
 #: An engine that removes what a killed client left holds the lock for an instant.
 _TIDYING_S = 0.25

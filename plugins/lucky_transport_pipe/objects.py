@@ -8,8 +8,6 @@ from typing import Any
 
 from lucky_transport.nesting import check_depth
 
-__all__ = ["ObjectCollector"]
-
 _BETWEEN = re.compile(r"[\s,]*")
 _decoder = json.JSONDecoder()
 #: A string, or what opens and closes objects; a string that has not ended reaches to the end of the text.

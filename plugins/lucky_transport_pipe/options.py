@@ -14,8 +14,6 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.endpoint_options import EndpointOption, number, one_of, read_options, whole
 from lucky_transport_pipe.address import BACKEND
 
-__all__ = ["SessionRules", "changed", "rules_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class SessionRules:

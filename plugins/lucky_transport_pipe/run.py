@@ -23,8 +23,6 @@ from lucky_transport_pipe.experiments import Experiments, world_of
 from lucky_transport_pipe.lines import score_text
 from lucky_transport_pipe.options import SessionRules
 
-__all__ = ["Run"]
-
 _log = logging.getLogger("lucky_transport")
 
 

@@ -31,8 +31,6 @@ from lucky_transport_pipe.experiments import Experiments
 from lucky_transport_pipe.line_service import LineService
 from lucky_transport_pipe.options import SessionRules, rules_of
 
-__all__ = ["PipeServer", "server"]
-
 _log = logging.getLogger("lucky_transport")
 #: How often an engine tries again to connect where a socket is that nobody listens at.
 _RETRY_S = 0.05

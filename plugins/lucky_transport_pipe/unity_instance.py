@@ -29,8 +29,6 @@ from lucky_transport_pipe.instance import Instance
 from lucky_transport_pipe.json_codec import compact
 from lucky_transport_pipe.objects import ObjectCollector
 
-__all__ = ["UnityInstance"]
-
 _log = logging.getLogger("lucky_transport")
 _KEYWORDS = ("no_timeout", "connect_timeout_s", "timeout_s")
 

@@ -19,8 +19,6 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, TransportError, from_wire, to_wire_error
 from lucky_transport.messages.methods import METHODS, method
 
-__all__ = ["EngineActor", "Failure", "FrameArrays"]
-
 #: The engine died, hangs, or was told to end.
 _LOST = (PeerDied, PeerTimeout, ClosedError)
 

@@ -31,8 +31,6 @@ from lucky_transport_ray.cluster import Cluster
 from lucky_transport_ray.options import RayOptions, ray_options
 from lucky_transport_ray.shard import Shard, end
 
-__all__ = ["ACTOR_LOST", "RayTransport", "connect"]
-
 #: The termination term of an env whose actor was lost.
 ACTOR_LOST = "actor_lost"
 

@@ -22,8 +22,6 @@ from lucky_transport_ray.runtime import (
     remove_placement_group,
 )
 
-__all__ = ["ActorGone", "Cluster", "lost_errors"]
-
 _log = logging.getLogger("lucky_transport")
 
 #: Calls that may wait at an actor; more of them are refused at once. A client has two under way at most.

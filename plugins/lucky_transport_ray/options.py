@@ -16,8 +16,6 @@ from lucky_transport.endpoint_options import EndpointOption, number, one_of, rea
 from lucky_transport.errors import ConfigError
 from lucky_transport.nesting import json_object
 
-__all__ = ["PLACEMENTS", "RayOptions", "ray_options"]
-
 #: Where actors go: over as many nodes as there are, wherever there is room, or each on a node of its own.
 PLACEMENTS = ("spread", "pack", "strict")
 _LARGEST_SEED = (1 << 63) - 1

@@ -27,8 +27,6 @@ from lucky_transport_ray.actor import Failure, FrameArrays
 from lucky_transport_ray.cluster import ActorGone, Cluster, lost_errors
 from lucky_transport_ray.runtime import exceptions, ray
 
-__all__ = ["Shard", "end"]
-
 _log = logging.getLogger("lucky_transport")
 _SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds").name
 #: How long an engine that is there may take to end.

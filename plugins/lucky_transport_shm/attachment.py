@@ -16,8 +16,6 @@ from lucky_transport.shm.segment.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.segment.segment import Segment
 from lucky_transport.shm.timing import HAND_OVER_POLL_S, HAND_OVER_S
 
-__all__ = ["UNDERSTOOD", "attach", "detach"]
-
 #: What this side understands.
 UNDERSTOOD = header.ENGINE_FEATURES | Feature.SLOTS | Feature.PARKS | Feature.ARENAS | Feature.EVENTS
 

@@ -55,8 +55,6 @@ from lucky_transport_shm.command_client import CommandTransport
 from lucky_transport_shm.device import ClientDevice
 from lucky_transport_shm.env_client import EnvsTransport
 
-__all__ = ["ShmTransport", "connect"]
-
 _READY, _SENT, _LOST, _CLOSED = LockstepState.READY, LockstepState.SENT, LockstepState.LOST, LockstepState.CLOSED
 
 

@@ -30,8 +30,6 @@ from lucky_transport.shm.timing import ANSWER_S, LISTENER_S
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 
-__all__ = ["CallsTransport", "CommandTransport", "connect_async_calls"]
-
 
 def connect_calls(segment: Segment, settings: Settings, deadline: Deadline, answer_s: float = ANSWER_S) -> ClientCalls:
     """Return a connection of its own to the engine of the segment; `answer_s` as of `connect_pipe`.

@@ -32,7 +32,6 @@ from lucky_transport.shm.segment.segment import Segment
 if TYPE_CHECKING:
     from lucky_transport.cuda.events import DeviceEvents
 
-__all__ = ["ClientDevice"]
 
 _log = logging.getLogger("lucky_transport")
 #: How often an engine may replace its memory while a client opens it.

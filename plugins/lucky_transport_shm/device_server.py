@@ -20,7 +20,6 @@ from lucky_transport.shm.segment.segment import Segment
 if TYPE_CHECKING:
     from lucky_transport.cuda.events import DeviceEvents
 
-__all__ = ["EngineDevice"]
 
 _log = logging.getLogger("lucky_transport")
 

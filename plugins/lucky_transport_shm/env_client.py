@@ -23,8 +23,6 @@ from lucky_transport.spec.actions import Bounds
 from lucky_transport.transport import Frame
 from lucky_transport_shm.command_client import CallsTransport
 
-__all__ = ["EnvsTransport"]
-
 
 class EnvsTransport(CallsTransport):
     """A client that steps an engine: its envs on their own here, all of them together in the subclass."""

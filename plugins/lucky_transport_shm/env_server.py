@@ -12,8 +12,6 @@ from lucky_transport.shm.segment.env_words import EngineEnvWords
 from lucky_transport.shm.segment.segment import Segment
 from lucky_transport.shm.timing import PEER_POLL_NS
 
-__all__ = ["EnvServer"]
-
 _log = logging.getLogger("lucky_transport")
 
 

@@ -42,8 +42,6 @@ from lucky_transport.uninterrupted import start_thread
 from lucky_transport_shm.device_server import EngineDevice
 from lucky_transport_shm.env_server import EnvServer
 
-__all__ = ["ShmServer", "server"]
-
 _log = logging.getLogger("lucky_transport")
 _clients = itertools.count(1)
 

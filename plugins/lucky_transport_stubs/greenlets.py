@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["why_no_threads"]
-
 _PATCHES = (("gevent.monkey", "is_module_patched"), ("eventlet.patcher", "is_monkey_patched"))
 _MODULES = ("select", "socket", "thread", "threading")
 

@@ -19,30 +19,6 @@ from typing import Any, TypeVar
 
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = [
-    "EOF",
-    "MULTI_CALLABLES",
-    "AccessToken",
-    "AioChannelBase",
-    "AioServerBase",
-    "AioServicerContext",
-    "AioSyncServicerContext",
-    "ChannelBase",
-    "HandlerCallDetails",
-    "InactiveRpcError",
-    "Metadatum",
-    "Rendezvous",
-    "RpcState",
-    "RpcStatus",
-    "ServerBase",
-    "ServerStage",
-    "ServicerContextBase",
-    "appears_as",
-    "compiled",
-    "compiled_half",
-    "working_loop",
-]
-
 _Kind = TypeVar("_Kind")
 _channel: Any = importlib.import_module(f"{grpc.__name__}._channel")
 _server: Any = importlib.import_module(f"{grpc.__name__}._server")

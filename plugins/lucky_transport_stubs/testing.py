@@ -15,8 +15,6 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["CHANNEL_CASES", "PATIENCE_S", "channel_service", "run_channel_cases"]
-
 #: Every wait of a case ends within this time.
 PATIENCE_S = 10.0
 

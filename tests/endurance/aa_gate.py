@@ -33,8 +33,6 @@ from lucky_transport_migration.routing.staged_transport import StagedTransport
 from lucky_transport_migration.stages.evidence_window import recent_evidence
 from lucky_transport_migration.stages.journal import Journal
 
-__all__ = ["main"]
-
 #: Reads without a field to vary: each call is a trial.
 READS = (
     (method("MujocoService/GetJointState"), GetJointStateRequest()),

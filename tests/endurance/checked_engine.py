@@ -19,8 +19,6 @@ from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages import LidarBeamAnglesResponse, LidarSensorRequest
 from lucky_transport_migration.bench.echo_engine import EchoEngine
 
-__all__ = ["LONG_SENSOR", "NAME", "CheckedEngine", "CheckedSteps", "angles", "observations"]
-
 NAME = "checked"
 _BEAMS = 100
 #: The first answers are as long as a record of a ring of the default size can be, about: after some of them the writer

@@ -23,18 +23,6 @@ from tests.endurance.client_thread import OPERATIONS, ClientThread
 from tests.endurance.fault_points import Fault, armed, watch
 from tests.endurance.workloads import ENGINE, work
 
-__all__ = [
-    "LIMIT_S",
-    "Child",
-    "FaultNotMet",
-    "NothingSaid",
-    "Speaker",
-    "client_process",
-    "engine_process",
-    "fork_server",
-    "resume",
-]
-
 #: A survivor has so long to notice; the promise is a fraction of that, but the machine may be busy.
 LIMIT_S = 10.0
 #: And a process that starts or ends.

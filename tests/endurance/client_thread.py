@@ -9,8 +9,6 @@ from typing import Any
 from lucky_transport.errors import TransportError
 from tests.endurance.workloads import work
 
-__all__ = ["OPERATIONS", "ClientThread", "checked"]
-
 #: Operations of a connection, where it does not go on without an end.
 OPERATIONS = 3
 _POLL_S = 0.002

@@ -12,8 +12,6 @@ from typing import Any
 from tests.endurance.children import LIMIT_S, Speaker
 from tests.endurance.fault_points import Fault
 
-__all__ = ["CommandEngine"]
-
 
 class CommandEngine(Speaker):
     """An engine that writes a line when it is ready, and ends at SIGTERM.

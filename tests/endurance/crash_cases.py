@@ -16,8 +16,6 @@ from tests.endurance.engine_pool import EnginePool
 from tests.endurance.fault_points import DEEDS, Fault
 from tests.endurance.workloads import engine_of
 
-__all__ = ["KINDS", "LANES", "CrashCase", "CrashReport", "Lane", "Reached", "cases_of", "record"]
-
 #: What is done with the engine meanwhile: kinds of `workloads`.
 KINDS = ("steps", "calls", "streams", "images", "sessions")
 _ROUNDS = 3

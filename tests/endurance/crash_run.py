@@ -23,8 +23,6 @@ from tests.endurance.crash_cases import KINDS, LANES, CrashCase, CrashReport, La
 from tests.endurance.engine_pool import PATIENT, EnginePool
 from tests.endurance.workloads import ENGINE, SESSIONS_ENGINE, engine_of
 
-__all__ = ["NOTICED_S", "CrashRun"]
-
 #: A survivor of a machine with nothing else to do has to know within this time.
 NOTICED_S = 0.1
 #: A case that was late, or in which the machine was too slow for the deadlines, is played so often in all.

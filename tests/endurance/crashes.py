@@ -37,8 +37,6 @@ from tests.endurance.crash_run import NOTICED_S, CrashRun
 from tests.endurance.fault_points import DEEDS
 from tests.endurance.leaks import no_collector
 
-__all__ = ["main", "with_fault_points"]
-
 
 @click.command(help=__doc__)
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only this kind of work; repeatable.")

@@ -19,8 +19,6 @@ from tests.endurance.leaks import allowed_engine, settled
 from tests.endurance.workloads import engine_of, work
 from tests.support.resources import Resources, measure, released
 
-__all__ = ["PATIENT", "EnginePool"]
-
 #: Settings of a client that only a dead peer may keep from its answer.
 PATIENT = {"step_timeout_s": LIMIT_S, "command_timeout_s": LIMIT_S, "connect_timeout_s": 1.0}
 #: An engine may hold more files than at first: image streams that it keeps for the next client.

@@ -20,8 +20,6 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["ENVIRONMENT", "POINTS", "build", "use"]
-
 ENVIRONMENT = "FAULT_POINTS_MODULE"
 _NAME = "lucky_transport._native"
 _ROOT = Path(__file__).parents[2]

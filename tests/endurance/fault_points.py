@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-__all__ = ["DEEDS", "PUBLISHES", "Fault", "armed", "watch"]
-
 See = Callable[[str], None]
 
 #: Functions that publish in several steps, by module; each of their lines is a point.

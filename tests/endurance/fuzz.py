@@ -16,8 +16,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
-__all__ = ["JOBS", "Finding", "main"]
-
 #: What can be fuzzed, and the class that does it: made with a seed, `run(rounds)` or `run_for(seconds)`, `seen`.
 JOBS = {
     "live": "tests.endurance.fuzz_live:LiveFuzz",

@@ -25,8 +25,6 @@ from lucky_transport.rpc.server_call import ServerCall
 from tests.endurance.fuzz import Finding
 from tests.support.memory_pipe import MemoryPipe, cut, memory_pipes
 
-__all__ = ["EnvelopeFuzz"]
-
 _ODD_NUMBERS = (0, 1, 2, 3, 7, 8, 63, 64, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 1 << 16, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 _NOW = Deadline(0)
 #: Rounds after which a client and server are replaced although nothing dropped them.

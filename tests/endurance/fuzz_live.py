@@ -33,8 +33,6 @@ from tests.endurance.fuzz import Finding
 from tests.endurance.live_handshakes import Handshakes
 from tests.endurance.live_mutator import LiveMutator
 
-__all__ = ["LiveFuzz"]
-
 _SHM = Path("/dev/shm")
 _ROOT = Path(__file__).parents[2]
 _ROUND_S = 8.0

@@ -28,8 +28,6 @@ from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from tests.endurance.fuzz import Finding
 from tests.support.ring_rules import RulesReader, RulesWriter
 
-__all__ = ["RingFuzz"]
-
 _GUARD = 64
 _SIZES = (64, 256, 1024)
 _READ_POSITION = 128

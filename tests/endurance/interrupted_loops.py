@@ -19,18 +19,6 @@ from typing import Any
 from lucky_transport import api
 from lucky_transport.messages.methods import method
 
-__all__ = [
-    "DEADLINE_S",
-    "LOOP_KINDS",
-    "SET_STATE",
-    "LoopWork",
-    "Once",
-    "cancel",
-    "long_messages",
-    "long_state",
-    "on_a_loop",
-]
-
 DEADLINE_S = 30.0
 #: Items of a stream that nobody reads to its end.
 _MANY = 1 << 20

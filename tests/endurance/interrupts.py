@@ -43,8 +43,6 @@ from tests.endurance.interrupted_loops import (
 )
 from tests.endurance.workloads import WORKLOADS, calls, steps, stubs
 
-__all__ = ["KINDS", "interrupt", "num_envs"]
-
 #: A connection that does nothing for so long hangs.
 _HANGS_S = 60.0
 _LONGEST_S = 0.004

@@ -30,8 +30,6 @@ from tests.endurance.leaks import available, no_collector
 from tests.endurance.workloads import ENGINE, WORKLOADS, engine_of
 from tests.support.waiting import suspend
 
-__all__ = ["KillReport", "KillRun", "main"]
-
 #: kill: SIGKILL. stop: SIGSTOP, and SIGCONT a moment later: nothing may fail.
 DEEDS = ("kill", "stop")
 #: A kill comes up to so long after the work has begun.

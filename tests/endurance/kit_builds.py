@@ -12,8 +12,6 @@ import pytest
 
 from tests.support.kit_engine import KITS, compile_c, compile_csharp
 
-__all__ = ["KIT_POINTS", "build"]
-
 _SOURCES = Path(__file__).with_name("kits")
 _FAULTS = _SOURCES / "faults.c"
 _POINT = re.compile(r'(?:LUCKY_FAULT|Reached|Copy|lucky_copy)\([^"\n]*"([a-z_.]+)"\)')

@@ -27,8 +27,6 @@ from lucky_transport.process import EngineProcess, unique_name
 from tests.endurance.workloads import ENGINE, SESSIONS_ENGINE, WORKLOADS, engine_of, work
 from tests.support.resources import Resources, measure, released
 
-__all__ = ["LeakReport", "allowed_engine", "available", "find_leaks", "main", "no_collector", "settled"]
-
 #: Rounds of each kind before the first count: pools of threads fill up, caches too.
 WARM_UP = 3
 #: What was left has so long to be released; threads and peers end a moment later.

@@ -20,8 +20,6 @@ from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.socket_path import private_directory, socket_path
 from lucky_transport.shm.listener.handshake import LONGEST_SERVER_HELLO, ClientHello, ServerHello, make_pair
 
-__all__ = ["Handshakes"]
-
 _RING = 4096
 #: Greetings that are held open at once; the engine drops the oldest ones.
 _OPEN = 40

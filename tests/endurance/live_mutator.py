@@ -16,8 +16,6 @@ from lucky_transport.shm.ring import DEFAULT_RING_BYTES
 from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES, RING_HEAD_BYTES, plan
 from tests.endurance.live_peers import live_engine
 
-__all__ = ["LiveMutator"]
-
 _SHM = Path("/dev/shm")
 _ODD = (0, 1, 2, 3, 4, 7, 8, 64, 255, 4096, 2**31 - 1, 2**31, 2**32 - 1, 2**32 - 8)
 #: Header words that a side reads while it runs; all others are put back after a moment.

@@ -22,8 +22,6 @@ from lucky_transport.shm.listener.connecting import connect_pipe
 from tests.endurance.checked_engine import CheckedEngine
 from tests.endurance.workloads import WrongAnswer, work
 
-__all__ = ["LiveClients", "live_engine"]
-
 #: Kind of work (`workloads`) -> what is added to the name, of the engine that does it.
 _KINDS = {"steps": "", "calls": "", "streams": "", "images": "", "sessions": "_worlds"}
 _SETTINGS = dict.fromkeys(("connect_timeout_s", "step_timeout_s", "command_timeout_s"), 0.5)

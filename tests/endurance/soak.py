@@ -39,8 +39,6 @@ from lucky_transport.shm.ring import largest_record
 from lucky_transport.shm.wait import STRATEGIES, strategy_code
 from tests.support.memory_pipe import cut
 
-__all__ = ["FLAT_KIB", "SoakReport", "soak"]
-
 _ARENA = 2 * PAGE
 
 #: Each message starts with its number, so an empty one is a record of this size.

@@ -29,8 +29,6 @@ from lucky_transport_migration.bench.echo_engine import shade
 from tests.endurance import checked_engine
 from tests.endurance.interrupted_loops import DEADLINE_S, SET_STATE, Once, long_state, on_a_loop
 
-__all__ = ["ENGINE", "SESSIONS_ENGINE", "WORKLOADS", "WrongAnswer", "engine_of", "work"]
-
 ENGINE, SESSIONS_ENGINE = "echo", "cartpole"
 _UNARY = "/hazel.rpc.SceneService/GetSceneInfo"
 _STREAM = "/hazel.rpc.TelemetryService/StreamTelemetry"

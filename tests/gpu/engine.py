@@ -28,8 +28,6 @@ from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.process import python_command, unique_name
 from tests.support.allocating_driver import AllocatingDriver
 
-__all__ = ["PHASES", "DeviceToy", "EngineProgram", "EngineUnderTest", "LocalEngine", "engine_program", "local_engine"]
-
 #: Of the observations in their allocation: a tensor is seldom its allocation's first.
 _OFFSET = 256
 #: Where in its step an engine may be killed.

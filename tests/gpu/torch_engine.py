@@ -20,8 +20,6 @@ from lucky_transport.engine import RESET, Buffers, Engine
 from lucky_transport.process import unique_name
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
-__all__ = ["TorchEngine", "stepped"]
-
 
 def stepped(observations: Any, actions: Any) -> Any:
     """Return what follows observations: the same bits wherever it is computed, one operation for each value."""

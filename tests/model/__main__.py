@@ -16,8 +16,6 @@ from tests.model.memory_models import MODELS
 from tests.model.mutations import Mutation, find, mutations_of
 from tests.model.protocols import PROTOCOLS
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was chosen and return the exit code."""

@@ -14,8 +14,6 @@ from typing import Any
 from tests.model.memory_models import MODELS, Memory, Violation, Words
 from tests.model.steps import Jump, Order, Process, Step, compile_rows, steps_of
 
-__all__ = ["Result", "Scenario", "explore"]
-
 
 @dataclass(frozen=True, slots=True)
 class Scenario:

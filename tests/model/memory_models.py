@@ -20,8 +20,6 @@ from typing import Any, Protocol
 
 from tests.model.steps import Order
 
-__all__ = ["MODELS", "MemoryModel", "Relaxed", "Sequential", "TotalStore", "Violation"]
-
 Memory = tuple[Any, ...]
 Outcomes = Iterator[tuple[Any, Memory]]
 

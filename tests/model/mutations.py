@@ -9,8 +9,6 @@ from tests.model.explorer import Result, Scenario, explore
 from tests.model.memory_models import MODELS
 from tests.model.steps import If, Loop, Order, Process, Rows, Step, steps_of
 
-__all__ = ["Finding", "Mutation", "find", "mutations_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Mutation:

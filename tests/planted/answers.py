@@ -18,8 +18,6 @@ from google.protobuf.wrappers_pb2 import FloatValue
 
 from lucky_transport_migration.evidence.record import DIFFERENT
 
-__all__ = ["PLANTS", "SERVICE", "Answer", "AnswerPlant", "is_refused"]
-
 SERVICE = "plants.v1.Plants"
 
 Metadata = Sequence[tuple[str, str | bytes]]

@@ -27,8 +27,6 @@ from tests.planted.changes import (
 )
 from tests.planted.plant import Plant, PlantedTransport
 
-__all__ = ["CALL_PLANTS"]
-
 _JOINTS = method("MujocoService/GetJointState")
 _ENTITIES = method("SceneService/ListEntities")
 _REFUSED = method("LidarService/GetLidarBeamCount")

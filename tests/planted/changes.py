@@ -19,25 +19,6 @@ from lucky_transport.transport import Frame, Stream, Transport
 from lucky_transport_migration.paths import ConnectedEngine
 from tests.planted.plant import PlantedTransport
 
-__all__ = [
-    "Items",
-    "Over",
-    "PlantedStream",
-    "answers",
-    "connecting",
-    "doubled",
-    "each",
-    "errors",
-    "fails",
-    "items",
-    "kept",
-    "one_bit",
-    "only",
-    "over_path",
-    "swapped",
-    "without",
-]
-
 Over = Callable[[Transport], Transport]
 Items = Callable[[Iterator[Any]], Iterator[Any]]
 

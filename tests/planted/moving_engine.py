@@ -43,8 +43,6 @@ from lucky_transport.messages import (
     TelemetryFrame,
 )
 
-__all__ = ["MovingEngine", "make_engine"]
-
 _RPC = "/hazel.rpc."
 #: A handler that waits for its call's deadline does so for a shorter one only.
 _SHORT_S = 2.0

@@ -18,8 +18,6 @@ from tests.planted.changes import PlantedStream, answers, each, one_bit
 from tests.planted.plant import Plant, PlantedTransport
 from tests.planted.tools import STEPS
 
-__all__ = ["STEP_PLANTS"]
-
 P, T, R = "parity --suite step", "pytest --lucky-between", "replay"
 
 #: The exchange in which most plants begin.

@@ -34,8 +34,6 @@ from tests.planted.moving_engine import make_engine
 from tests.planted.plant import planted
 from tests.support.waiting import PATIENCE_S
 
-__all__ = ["ENGINE", "TOOLS", "Report", "command", "engines_in_this_process", "site"]
-
 #: The engine that all tools compare, and its batch.
 ENGINE, NUM_ENVS, SEED = "moving", 4, 3
 #: How many steps are looked at: three episodes, and the exchange in which most plants begin.

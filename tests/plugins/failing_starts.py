@@ -25,8 +25,6 @@ from tests.support.interrupted_moments import interrupted_start
 from tests.support.resources import measure
 from tests.support.waiting import until
 
-__all__ = ["FAULTS"]
-
 
 @contextlib.contextmanager
 def no_descriptors(allowed: int) -> Iterator[None]:

@@ -18,9 +18,6 @@ from tests.programs.programs import ROOT, Program
 from tests.programs.sides import Outcome
 from tests.programs.sign_off import SignOff
 
-__all__ = ["SIGN_OFFS", "Row", "link_sign_offs", "save", "saved", "table", "verdict", "write"]
-__all__ += ["write_index", "write_page"]
-
 _PAGE = ROOT / "docs" / "explanation" / "programs.md"
 _BETWEEN = re.compile(r"(?<=<!-- python -m tests.programs --page -->\n).*?(?=<!-- end -->)", re.DOTALL)
 SIGN_OFFS = ROOT / "docs" / "explanation" / "sign-offs"

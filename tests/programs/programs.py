@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["ROOT", "CannotInstall", "Program", "environment", "programs", "wheel"]
-
 ROOT = Path(__file__).resolve().parents[2]
 _HERE = Path(__file__).parent
 _INSTALL_TIMEOUT_S = 900

@@ -19,8 +19,6 @@ from lucky_transport_migration.evidence.service_caller import ServiceCaller
 from tests.programs.programs import Program
 from tests.support.resources import free_port
 
-__all__ = ["SIDE", "Outcome", "ProgramFailed", "clean_environment", "record_program", "run_program", "served_in_shm"]
-
 SIDE = Path(__file__).parent / "cases" / "side.py"
 #: How long a program may take from start to end. A machine that is busy reaches a fraction of it.
 LIMIT_S = 240.0

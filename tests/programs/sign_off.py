@@ -33,8 +33,6 @@ from lucky_transport_migration.stages.effective_stages import STEP
 from tests.programs.programs import Program
 from tests.programs.sides import SIDE, ProgramFailed, clean_environment, record_program, served_in_shm
 
-__all__ = ["SignOff", "field_values", "sign_off"]
-
 #: Of the values of a field that are recorded, as `parity --value` takes them.
 _MOST_VALUES = 5
 _LONGEST = 200

@@ -16,8 +16,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["JOBS", "ROOT", "SANITIZERS", "SOURCES", "Unavailable", "build_harness", "build_module", "main", "run"]
-
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "lucky_transport" / "_native"
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from lucky_transport.cuda.libcuda import LibCuda
 
-__all__ = ["AllocatingDriver"]
-
 _Pointer = ctypes.c_uint64
 _NON_BLOCKING = 1
 _MORE: dict[str, tuple[type, ...]] = {

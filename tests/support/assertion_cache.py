@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from _pytest.assertion import rewrite
 
-__all__ = ["rewrite_share"]
-
 
 def rewrite_share(config: pytest.Config) -> None:
     """Rewrite every n-th file that `config` will collect; does nothing outside of n workers, or without a cache.

@@ -15,8 +15,6 @@ import pytest
 
 from tests.support.waiting import PATIENCE_S
 
-__all__ = ["HOST", "PID", "USER", "Box", "boxed", "needs"]
-
 #: What a box shares with the machine. /dev/shm and /tmp are shared by all three, as `--ipc=host` and a volume do.
 HOST: tuple[str, ...] = ()
 PID = ("--pid", "--mount", "--mount-proc")

@@ -13,8 +13,6 @@ import pytest
 
 from tests.support.waiting import PATIENCE_S
 
-__all__ = ["build_once", "shared_folder", "stub_library"]
-
 
 def shared_folder(factory: pytest.TempPathFactory) -> Path:
     """Return the folder of this session's builds, which starts empty; pytest-xdist's workers have one together."""

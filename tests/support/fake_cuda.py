@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from lucky_transport.cuda.driver import Allocation, Device, DeviceCopy, ExportedEvent, ExportedMemory
 from lucky_transport.errors import DeviceError
 
-__all__ = ["FakeDriver", "FakeStream", "FakeTensor", "FakeTorch", "NeverEnds", "never"]
-
 
 class FakeDriver:
     """Counts what is registered and opened. fails: calls that end with that name of an error."""

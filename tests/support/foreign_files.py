@@ -14,8 +14,6 @@ from typing import Protocol
 
 from tests.support.waiting import PATIENCE_S
 
-__all__ = ["KINDS", "MakeForeignFile", "foreign_uid", "make", "make_as", "why_not"]
-
 KINDS = ("file", "fifo", "directory", "symbolic link", "socket")
 
 

@@ -34,8 +34,6 @@ from lucky_transport import process
 from tests.support import fork_server
 from tests.support.waiting import PATIENCE_S
 
-__all__ = ["SERVED", "SWITCHED", "CommandLine", "Program", "Programs", "forked_engines"]
-
 #: What programs of gRPC import, switched or not; nothing of it makes a channel or a server.
 SWITCHED = (
     "grpc",

@@ -12,8 +12,6 @@ from typing import Any
 
 import lucky_transport
 
-__all__ = ["CALLS", "Profile", "counted_here", "counted_on_new_threads", "few", "fewest"]
-
 REPOSITORY = Path(lucky_transport.__file__).parents[1]
 #: Files whose functions are counted; codecs and messages are compiled from strings.
 OURS = (str(REPOSITORY / "lucky_transport"), str(REPOSITORY / "plugins"), "<template", "<string")

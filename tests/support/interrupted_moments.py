@@ -25,8 +25,6 @@ from functools import cache
 from types import CodeType, FrameType
 from typing import Any
 
-__all__ = ["Interrupted", "interrupted_at", "interrupted_start"]
-
 _LEFT_OUT = ("/tests/", "/site-packages/", os.path.dirname(os.__file__))
 _CALLS = frozenset(number for name, number in dis.opmap.items() if name.startswith("CALL") and "INTRINSIC" not in name)
 _BACK = frozenset(number for name, number in dis.opmap.items() if "JUMP_BACKWARD" in name)

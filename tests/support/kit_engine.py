@@ -20,17 +20,6 @@ from lucky_transport.transport import Transport
 from tests.support.build_once import build_once
 from tests.support.waiting import PATIENCE_S
 
-__all__ = [
-    "KITS",
-    "KitEngine",
-    "assert_second_program",
-    "blocks",
-    "compile_c",
-    "compile_cpp",
-    "compile_csharp",
-    "run_program",
-]
-
 KITS = Path(__file__).parents[2] / "schema" / "kits"
 #: A compiler needs 3 s.
 _COMPILER_S = 300

@@ -13,8 +13,6 @@ from lucky_transport.engine import HOLD, RESET, Buffers, Engine
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.fake_cuda import FakeDriver, FakeStream
 
-__all__ = ["NUM_ENVS", "LateEngine", "kernel", "policy"]
-
 NUM_ENVS, _OBS_SIZE, _ACT_SIZE = 3, 4, 2
 #: Of the actions in their allocation.
 _OFFSET = 256

@@ -22,8 +22,6 @@ from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.waiting import PATIENCE_S
 
-__all__ = ["CallPair", "MemoryPipe", "cut", "memory_pipes"]
-
 
 class _Way:
     """Records on their way from one end to the other."""

@@ -22,8 +22,6 @@ from lucky_transport.messages.methods import METHODS
 from lucky_transport.messages.scalars import F32, F64, I32, U32, U64, is_struct, one_of_fields
 from lucky_transport.messages.scalars import struct as in_place
 
-__all__ = ["Colour", "Everything", "Leaf", "Mixed", "Point", "any_message", "message_classes", "messages"]
-
 M = TypeVar("M")
 
 _KINDS: dict[str, st.SearchStrategy[Any]] = {

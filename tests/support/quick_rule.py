@@ -14,8 +14,6 @@ import pytest
 
 from tests.support import fork_server
 
-__all__ = ["is_exhaustive", "quick_only"]
-
 _COMPILERS = {"cc", "gcc", "g++", "clang", "mcs", "ziglang", "tsc"}
 #: Fresh interpreters of the file whose tests run.
 _started: dict[str, list[str]] = {}

@@ -17,19 +17,6 @@ from pathlib import Path
 from lucky_transport.deadline import Deadline
 from lucky_transport.shm.files.lockfile import DIRECTORY
 
-__all__ = [
-    "STUB_THREADS",
-    "Resources",
-    "connections_of",
-    "descriptors_of",
-    "free_port",
-    "measure",
-    "released",
-    "rings",
-    "threads_of",
-    "voluntary_switches",
-]
-
 #: What channels and servers of stubs start for themselves, by how the names of the threads begin.
 STUB_THREADS = (
     "call completion",

@@ -16,8 +16,6 @@ from lucky_transport.shm.ring import (
     distance,
 )
 
-__all__ = ["RulesReader", "RulesWriter"]
-
 
 class _RulesEnd:
     def __init__(self, memory: bytearray | memoryview, offset: int, size: int) -> None:

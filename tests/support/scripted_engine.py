@@ -7,8 +7,6 @@ from typing import Any
 
 from lucky_transport.engines.toy import ToyEngine
 
-__all__ = ["ScriptedEngine"]
-
 
 class ScriptedEngine(ToyEngine):
     """A toy engine with hooks, which may be set later: on_step(control) comes before each step.

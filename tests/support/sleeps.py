@@ -19,8 +19,6 @@ from lucky_transport.shm.files.liveness import Peer
 from lucky_transport.shm.files.lockfile import Watch
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 
-__all__ = ["Slices", "slept_ns", "wakers"]
-
 _FUTEX, *_EPOLLS = (98, 22) if platform.machine() == "aarch64" else (202, 232, 281)
 
 

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["stepping"]
-
 _PROGRAM = """
 import sys
 import lucky_transport_stubs

@@ -13,8 +13,6 @@ from typing import TypeVar
 
 from lucky_transport.deadline import Deadline
 
-__all__ = ["PATIENCE_S", "call_later", "soon", "suspend", "until", "until_in_loop", "until_none_left", "until_stopped"]
-
 #: How long a test waits for what must happen, in seconds; never how long something takes.
 PATIENCE_S = 120.0
 _POLL_S = 0.002

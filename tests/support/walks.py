@@ -13,8 +13,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-__all__ = ["LONGEST", "Hop", "Recorder", "check_walk", "walk_of", "watched_threads"]
-
 ROOT = Path(__file__).parents[2]
 LONGEST = 8
 NATIVE = "lucky_transport._native"

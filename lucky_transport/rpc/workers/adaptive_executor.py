@@ -14,8 +14,6 @@ from functools import partial
 
 from lucky_transport.rpc.workers.guarded_reader import GuardedReader
 
-__all__ = ["LONG_NS", "QUICK_NS", "AdaptiveExecutor", "CountedPool", "Refusal", "RunTimeStats", "Task"]
-
 _log = logging.getLogger("lucky_transport")
 #: A run that took longer is not fast; one that took LONG_NS takes the method back to the pool at once.
 QUICK_NS = 100_000

@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 from lucky_transport.uninterrupted import start_thread
 
-__all__ = ["TIMEOUT_S", "GuardedReader", "ReaderReplaced"]
-
 TIMEOUT_S = 0.002
 #: A watchdog that sleeps for longer ends.
 _IDLE_S = 1.0

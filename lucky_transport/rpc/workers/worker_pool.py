@@ -19,8 +19,6 @@ from lucky_transport.fork import on_child
 from lucky_transport.limits import limit_reached
 from lucky_transport.uninterrupted import WaitQueue, start_thread
 
-__all__ = ["WorkerPool"]
-
 _log = logging.getLogger("lucky_transport")
 
 

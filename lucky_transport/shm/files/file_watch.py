@@ -12,8 +12,6 @@ from pathlib import Path
 from lucky_transport.closing import Closing
 from lucky_transport.shm.eventfd import EventFd
 
-__all__ = ["FileWatch"]
-
 #: What inotify tells of a folder, that a file came into it, and of a file, that it was cut, grew or lost its name.
 _COMES, _CHANGES = 0x100 | 0x80, 0x2 | 0x4
 _LONGEST_S = 1.0

@@ -19,8 +19,6 @@ from lucky_transport.limits import limit_reached
 from lucky_transport.shm.files.lockfile import Watch
 from lucky_transport.shm.files.namespaces import process_name
 
-__all__ = ["LockHolder", "Peer", "Process", "peer_of", "start_time"]
-
 #: The kernel's own limit (PID_MAX_LIMIT). A pid may come from memory that a peer writes.
 _LARGEST_PID = 1 << 22
 #: From Linux 6.5 on; the `socket` module does not name it.

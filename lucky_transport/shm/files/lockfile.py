@@ -28,20 +28,6 @@ from lucky_transport.shm.files.private_file import Make, open_private, remove_pr
 from lucky_transport.shm.timing import NATIVE
 from lucky_transport.uninterrupted import uninterrupted
 
-__all__ = [
-    "CLIENT",
-    "DIRECTORY",
-    "ENGINE",
-    "Lock",
-    "Watch",
-    "acquire",
-    "acquire_engine",
-    "engines",
-    "forget_after_fork",
-    "holder",
-    "lock_path_of",
-]
-
 #: Where segments and their lock files lie.
 DIRECTORY = Path("/dev/shm")
 

@@ -18,8 +18,6 @@ from lucky_transport.errors import NoSpace, SegmentError
 from lucky_transport.limits import limit_reached
 from lucky_transport.shm.files.private_file import Make, open_private
 
-__all__ = ["Mapping", "allocate", "map_file", "map_private"]
-
 
 class Mapping(mmap):
     """Made by `map_file`. path: of the file, for errors."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["STOPPED", "pid_name", "pid_namespace", "process_name"]
-
 #: Behind the name of a process that a signal has stopped.
 STOPPED = ", stopped"
 

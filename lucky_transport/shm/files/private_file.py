@@ -18,8 +18,6 @@ from lucky_transport.found_file import describe_user
 from lucky_transport.limits import limit_reached
 from lucky_transport.uninterrupted import uninterrupted
 
-__all__ = ["Make", "open_private", "remove_private"]
-
 _MODE = 0o600
 #: O_NONBLOCK: opening a FIFO would otherwise wait for its other end. It has no effect on regular files.
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK

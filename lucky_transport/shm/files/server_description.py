@@ -20,8 +20,6 @@ from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.private_file import Make, open_private, remove_private
 from lucky_transport.shm.files.socket_path import DESCRIPTION_SUFFIX, is_private_directory
 
-__all__ = ["ServerDescription", "describe", "described", "description_of", "descriptions", "forget"]
-
 _LONGEST = 1 << 20
 
 

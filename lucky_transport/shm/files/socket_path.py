@@ -20,18 +20,6 @@ from lucky_transport.errors import Busy, ConfigError, SegmentError
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.namespaces import process_name
 
-__all__ = [
-    "DESCRIPTION_SUFFIX",
-    "claim_socket",
-    "is_private_directory",
-    "is_served_here",
-    "live_socket",
-    "private_directory",
-    "remove_stale_sockets",
-    "socket_path",
-    "sockets_of",
-]
-
 #: `sockaddr_un` takes 108 bytes, the last one is 0.
 _LONGEST = 107
 _SUFFIX = ".sock"

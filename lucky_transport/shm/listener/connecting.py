@@ -39,8 +39,6 @@ from lucky_transport.shm.listener.handshake import LONGEST_SERVER_HELLO, ClientH
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe, PipeResources
 from lucky_transport.shm.timing import ANSWER_S, CONNECT_FIRST_SLEEP_S, CONNECT_LONGEST_SLEEP_S, PEER_POLL_NS
 
-__all__ = ["Steps", "Wait", "connect_pipe", "finish", "pipe_steps"]
-
 _FDS = 3
 
 T = TypeVar("T")

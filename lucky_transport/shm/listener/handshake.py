@@ -31,18 +31,6 @@ from lucky_transport.shm.arena import LARGEST_ARENA, PAGE
 from lucky_transport.shm.files.mapping import Mapping, map_file
 from lucky_transport.shm.ring import CACHE_LINE, ring_bytes
 
-__all__ = [
-    "CLIENT_HELLO_BYTES",
-    "LONGEST_SERVER_HELLO",
-    "VERSION",
-    "ClientHello",
-    "RingPair",
-    "ServerHello",
-    "make_pair",
-    "receive_pair",
-    "total_bytes",
-]
-
 VERSION = 1
 LONGEST_SERVER_HELLO = 1024
 

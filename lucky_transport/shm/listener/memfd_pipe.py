@@ -24,8 +24,6 @@ from lucky_transport.shm.ring_pipe import EndOptions, RingPipe, open_reader, ope
 from lucky_transport.shm.timing import LONGEST_SLEEP_NS
 from lucky_transport.shm.wait import LoopLooks, spin
 
-__all__ = ["MemfdPipe", "PipeResources"]
-
 #: Looks of an event loop until it looks whether the peer lives, which the descriptor says to one that sleeps.
 _LOOKS_PER_CHECK = 32
 _LEFT = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR

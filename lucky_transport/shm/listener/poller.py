@@ -27,8 +27,6 @@ from lucky_transport.shm.timing import LISTENER_POLL_NS, LONGEST_SLEEP_NS, THROT
 from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.shm.wait import LoopLooks, spin
 
-__all__ = ["PollResult", "Poller"]
-
 
 @dataclass(slots=True)
 class PollResult:

@@ -25,8 +25,6 @@ from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.listener.poller import Poller, PollResult
 from lucky_transport.shm.timing import DRAIN_SLICE_NS, LOOP_SLICE_NS
 
-__all__ = ["ServerLoop", "ServerThread", "serve_listener"]
-
 _log = logging.getLogger("lucky_transport")
 _numbers = itertools.count(1)
 _OPEN_CALLS = attrgetter("open_calls")

@@ -11,15 +11,6 @@ from lucky_transport.shm.wait import PEER_WAKES
 from lucky_transport.spec.actions import Bounds
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = [
-    "ActionFormat",
-    "ChannelOffsets",
-    "Result",
-    "action_format",
-    "channel_offsets",
-    "peer_bits",
-]
-
 
 def peer_bits(features: int) -> int:
     """Return what a peer with these `Feature` bits does."""

@@ -28,28 +28,6 @@ from lucky_transport.errors import SegmentError
 from lucky_transport.shm.segment import header
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
-__all__ = [
-    "ACTIONS",
-    "OBSERVATIONS",
-    "DeviceOffer",
-    "EventOffer",
-    "MemoryFields",
-    "array_bytes",
-    "clear_open",
-    "current_generation",
-    "events_generation",
-    "is_offered",
-    "is_older_open",
-    "is_open",
-    "is_read_here",
-    "mark_open",
-    "read_events",
-    "read_here",
-    "read_offer",
-    "write_events",
-    "write_offer",
-]
-
 _CPU, _CUDA_IPC = 0, 1
 #: How long an engine may take to write the fields.
 _CHANGE_S = 1.0

@@ -25,8 +25,6 @@ from lucky_transport.shm.segment.layout import ENV_WORDS_HEAD
 from lucky_transport.shm.segment.segment import Segment, view
 from lucky_transport.shm.wait import PEER_WAKES
 
-__all__ = ["ClientEnvWords", "EngineEnvWords"]
-
 _SENDS, _WAKE, _PARK_ENGINE, _FRAMES, _PARK_CLIENT = 0, 64, 128, 256, 384
 _LIMIT = 1 << 32
 

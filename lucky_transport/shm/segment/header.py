@@ -38,7 +38,6 @@ from lucky_transport.shm.segment.layout import (
 if TYPE_CHECKING:
     from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["ENGINE_FEATURES", "get", "put", "read", "write"]
 
 ENGINE_FEATURES = Feature.WAKE | Feature.HOLD | Feature.STATUS | Feature.SIGNALS | Feature.TRUNCATED | Feature.SPEC
 

@@ -23,24 +23,6 @@ from lucky_transport.shm.ring import HEAD_BYTES as RING_HEAD_BYTES
 if TYPE_CHECKING:
     from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = [
-    "ENV_WORDS_HEAD",
-    "EXTENSION_FIELDS",
-    "EXTENSION_OFFSET",
-    "FIELDS",
-    "HEADER_BYTES",
-    "MAGIC",
-    "MOST_SLOTS",
-    "SEED_FIELDS",
-    "VERSION",
-    "EngineState",
-    "Feature",
-    "FieldPlace",
-    "Region",
-    "SegmentLayout",
-    "dtype_code",
-    "plan",
-]
 
 MAGIC = 0x4C524243  # "LRBC"
 VERSION = 1

@@ -8,8 +8,6 @@ from lucky_transport.shm.files.liveness import LockHolder, Peer, Process
 from lucky_transport.shm.files.lockfile import ENGINE
 from lucky_transport.shm.segment import header
 
-__all__ = ["client_of", "engine_of"]
-
 #: A lock's byte comes from memory that a peer writes; offsets have 63 bits.
 _LARGEST_BYTE = (1 << 63) - 1
 

@@ -56,8 +56,6 @@ from lucky_transport.shm.slot_files.image_file import remove_images
 from lucky_transport.shm.timing import SEGMENT_POLL_S
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["Segment", "create", "open_segment", "view"]
-
 #: How many of the engines that are there an error names.
 _SHOWN = 5
 #: The head of the error region: u32 wire code, u32 length; UTF-8 text follows.

@@ -19,16 +19,6 @@ from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.layout import HEADER_BYTES, MAGIC
 from lucky_transport.shm.slot_files.image_file import SUFFIX, remove_images
 
-__all__ = [
-    "SegmentInfo",
-    "find",
-    "map_segment",
-    "of_other_users",
-    "remove_dead",
-    "remove_stale",
-    "segment_path",
-]
-
 #: Shared-memory names are file names; macOS allows 30 characters, Linux 255.
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 

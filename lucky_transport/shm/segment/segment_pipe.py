@@ -18,8 +18,6 @@ from lucky_transport.shm.segment.segment import Segment
 from lucky_transport.shm.timing import PEER_POLL_NS
 from lucky_transport.shm.wait import PEER_WAKES
 
-__all__ = ["SegmentPipe"]
-
 _CLIENT, _ENGINE = FIELDS["park_command"].offset, FIELDS["park_engine"].offset
 
 

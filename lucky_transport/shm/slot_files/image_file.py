@@ -22,8 +22,6 @@ from lucky_transport.shm.files.private_file import remove_private
 from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET, SlotFile
 from lucky_transport.shm.wait import PEER_WAKES
 
-__all__ = ["SUFFIX", "ImageFile", "WriterSlot", "remove_images", "slot_words"]
-
 #: What follows a segment's name in the names of its files of images, and of sessions.
 SUFFIX = re.compile(r"\.(images|looks)\.[0-9]{1,10}")
 

@@ -17,8 +17,6 @@ from lucky_transport.messages import ImageFrame
 from lucky_transport.rpc.images import ImageRefFields
 from lucky_transport.shm.slot_files.image_file import ImageFile
 
-__all__ = ["ImageReader", "SharedImageLease"]
-
 
 class ImageReader:
     """The mapped files of the segment at `base`, by number; for any thread."""

@@ -30,8 +30,6 @@ from lucky_transport.rpc.images import ImageRef
 from lucky_transport.shm.slot_files.image_file import ImageFile, WriterSlot
 from lucky_transport.shm.timing import FRESH_NS
 
-__all__ = ["AHEAD", "MAX_FILES", "SLOTS", "ImageStores", "ImageStream", "SharedImageStore"]
-
 #: Files that one client may have at once.
 MAX_FILES = 64
 #: Slots of a file.

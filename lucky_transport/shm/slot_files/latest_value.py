@@ -25,8 +25,6 @@ from lucky_transport.shm.files.mapping import Mapping
 from lucky_transport.shm.slot_files.slot_file import SlotFile
 from lucky_transport.shm.wait import PEER_WAKES
 
-__all__ = ["LatestValueFile", "LatestValueState", "newest_number"]
-
 _NEWEST, _READING, _PARK, _STATE, _FENCE = 64, 128, 192, 256, 320
 _SLOTS = 3
 _RECORD = struct.Struct("<II")

@@ -17,8 +17,6 @@ from lucky_transport.errors import SegmentError
 from lucky_transport.shm.files.mapping import Mapping, allocate, map_private
 from lucky_transport.shm.files.private_file import remove_private
 
-__all__ = ["SLOTS_OFFSET", "SlotFile"]
-
 _HEAD = struct.Struct("<IIIIQ")
 SLOTS_OFFSET = 4096
 _ALIGNMENT = 4096

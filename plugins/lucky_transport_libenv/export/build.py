@@ -13,8 +13,6 @@ from typing import Any
 
 from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra, Unimplemented
 
-__all__ = ["build"]
-
 _SOURCES = Path(__file__).parent
 #: The C kit, schema/kits/c: a link to it, or in a wheel its headers. lucky_shm.h lies beside this file in the same way.
 _KIT = _SOURCES / "kit"

@@ -21,8 +21,6 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_libenv.export.requests import read_request
 from lucky_transport_libenv.export.tensors import tensors_of
 
-__all__ = ["main"]
-
 
 def main(engine: str, options_json: str, parent_pid: int) -> int:
     """Serve `engine` to the shared object at the other end of stdin and stdout; return the exit status."""

@@ -16,8 +16,6 @@ import numpy as np
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_libenv.interface import DTYPES, MAX_NAME_BYTES, Dtype
 
-__all__ = ["read_request"]
-
 _HEAD = struct.Struct("<II")
 _OPTION = struct.Struct(f"<{MAX_NAME_BYTES}sii")
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}

@@ -19,8 +19,6 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import Part
 from lucky_transport_libenv.interface import MAX_NAME_BYTES, MAX_NDIM, Dtype, ScalarType, Space
 
-__all__ = ["Tensor", "TensorRegion", "tensors_of"]
-
 
 class TensorRegion:
     """Where a tensor's rows are in the segment, as the C side counts."""

@@ -20,8 +20,6 @@ from lucky_transport_mujoco.physics import Motion, Physics
 from lucky_transport_mujoco.randomization import Randomization
 from lucky_transport_mujoco.robot import Robot
 
-__all__ = ["Controller", "ControllerSubscription", "Controllers", "Driving", "Held", "env_of_robot", "robot_entity"]
-
 #: Entity ids of robots: this, and one more for each env. Other entities have smaller ids.
 _FIRST_ROBOT = 1_000_000
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HIPS", "STANDING_M", "Ease", "angles", "leg_lengths", "lifts", "swing"]
-
 _Array = NDArray[np.float64]
 
 #: Length of thigh and of calf, in metres.

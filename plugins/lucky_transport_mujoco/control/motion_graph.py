@@ -11,8 +11,6 @@ from lucky_transport.messages import MotionGraphInputValue, Vec3
 from lucky_transport_mujoco.control import gait
 from lucky_transport_mujoco.control.gait import Ease
 
-__all__ = ["INPUTS", "MotionGraph"]
-
 CROUCH, ALERT, GAIT, LEAN, BOW = range(1, 6)
 
 #: Input id -> (name, field of `MotionGraphInputValue` that holds it). crouch: 0 to 1. alert: stands taller. gait: 0

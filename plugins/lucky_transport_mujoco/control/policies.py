@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from lucky_transport.messages import PolicyCommandType
 from lucky_transport_mujoco.control import gait
 
-__all__ = ["ACTION_SCALE_RAD", "POLICIES", "Policy", "PolicyCommand", "Sense", "by_path", "to_units"]
-
 _Array = NDArray[np.float64]
 
 #: Joint offset of an action of 1: half a radian reaches any gait and no joint limit.

@@ -14,8 +14,6 @@ from lucky_transport_mujoco.bindings import Model
 from lucky_transport_mujoco.control.gait import Ease
 from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD, POLICIES, Policy, Sense, to_units
 
-__all__ = ["GAIN_FIELDS", "PolicyBinding", "apply_gains", "claims", "command_ids", "gain_problem", "new_slots"]
-
 
 @dataclass(slots=True)
 class PolicyBinding:

@@ -40,8 +40,6 @@ from lucky_transport_mujoco.sensors.render_thread import CHANNELS, MAX_SIDE, Ren
 from lucky_transport_mujoco.services.scene import Entities
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
-__all__ = ["DEPTH_FORMAT", "Cameras", "colour_frame", "depth_frame", "size"]
-
 _PREFIX = "/hazel.rpc.CameraService/"
 
 #: A stream asked for in this format shows depth: the request has no other field to say so.

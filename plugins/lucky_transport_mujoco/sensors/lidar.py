@@ -35,8 +35,6 @@ from lucky_transport_mujoco.sensors.lidar_beams import angles, scan
 from lucky_transport_mujoco.sensors.render_scene import RenderScene, Snapshot
 from lucky_transport_mujoco.world import MujocoWorlds
 
-__all__ = ["PRESETS", "Lidar"]
-
 _PREFIX = "/hazel.rpc.LidarService/"
 _BAKING = ("BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake")
 

@@ -11,8 +11,6 @@ from lucky_transport.messages import LidarConfigResponse, LidarReturnParamsRespo
 from lucky_transport_mujoco.sensors.raycast import cast, normals, reflectivity
 from lucky_transport_mujoco.sensors.render_scene import RenderScene
 
-__all__ = ["LidarReturn", "angles", "scan"]
-
 _Array = NDArray[np.float64]
 
 #: Where the sensor is, in the frame of the robot's base: above the middle of the trunk.

@@ -12,8 +12,6 @@ from lucky_transport_mujoco.bindings import mj
 from lucky_transport_mujoco.sensors.render_model import FAR_M, NEAR_M
 from lucky_transport_mujoco.sensors.render_scene import Eye, Renderer, RenderResult, RenderScene
 
-__all__ = ["OpenGL", "platforms"]
-
 #: What drivers that draw on the processor call themselves.
 _SOFTWARE = ("llvmpipe", "softpipe", "software", "swiftshader", "swr")
 

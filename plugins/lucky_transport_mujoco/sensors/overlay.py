@@ -14,8 +14,6 @@ from lucky_transport.messages import DebugArrow, DebugLine, DebugVector3, DebugV
 from lucky_transport_mujoco.sensors.render_model import FAR_M, NEAR_M
 from lucky_transport_mujoco.sensors.render_scene import Eye
 
-__all__ = ["Strokes", "draw", "strokes_of"]
-
 _Array = NDArray[np.float64]
 
 #: A stroke lying on a surface is seen: it may be this much behind, in metres and as a share of its distance.

@@ -21,8 +21,6 @@ from lucky_transport_mujoco.sensors.render_model import (
 )
 from lucky_transport_mujoco.sensors.render_scene import Eye, Renderer, RenderResult, RenderScene
 
-__all__ = ["RayCaster", "cast", "colours", "normals", "reflectivity"]
-
 _Array = NDArray[np.float64]
 
 #: MuJoCo 4 returns normals too and wants to be told that we do not need them; MuJoCo 3 does not know the argument.

@@ -12,20 +12,6 @@ from importlib.resources import files
 from lucky_transport_mujoco import terrain
 from lucky_transport_mujoco.bindings import Model, mj
 
-__all__ = [
-    "AMBIENT",
-    "CHECKER",
-    "FAR_M",
-    "HAZE_M",
-    "HEADLIGHT",
-    "HORIZON",
-    "NEAR_M",
-    "SQUARE_M",
-    "SUNLIGHT",
-    "ZENITH",
-    "render_model",
-]
-
 #: Colours, RGB from 0 to 1.
 HORIZON = (0.80, 0.86, 0.91)
 ZENITH = (0.36, 0.55, 0.78)

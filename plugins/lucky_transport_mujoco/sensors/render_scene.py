@@ -13,8 +13,6 @@ from lucky_transport_mujoco.bindings import mj
 from lucky_transport_mujoco.sensors.render_model import render_model
 from lucky_transport_mujoco.world import MujocoWorlds
 
-__all__ = ["Eye", "Orbit", "RenderResult", "RenderScene", "Renderer", "Snapshot", "camera_names"]
-
 _Array = NDArray[np.float64]
 
 #: MuJoCo wants a positive height even of a field that is not there.

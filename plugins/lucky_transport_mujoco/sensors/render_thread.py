@@ -27,8 +27,6 @@ from lucky_transport_mujoco.sensors.overlay import Strokes, draw
 from lucky_transport_mujoco.sensors.raycast import RayCaster
 from lucky_transport_mujoco.sensors.render_scene import Orbit, Renderer, RenderScene, Snapshot
 
-__all__ = ["CHANNELS", "MAX_SIDE", "RENDERERS", "RenderRequest", "RenderThread"]
-
 _log = logging.getLogger("lucky_transport")
 
 T = TypeVar("T")

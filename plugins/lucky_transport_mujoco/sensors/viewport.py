@@ -31,8 +31,6 @@ from lucky_transport_mujoco.sensors.render_scene import Orbit, Snapshot
 from lucky_transport_mujoco.sensors.render_thread import CHANNELS, RenderRequest, RenderThread
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
-__all__ = ["MAX_DRAWINGS", "NAME", "Viewport", "debug_handlers"]
-
 NAME = "Main"
 
 _PREFIX = "/hazel.rpc.ViewportService/"

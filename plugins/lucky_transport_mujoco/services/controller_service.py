@@ -43,8 +43,6 @@ from lucky_transport_mujoco.lookup import (
 )
 from lucky_transport_mujoco.world import MujocoWorlds
 
-__all__ = ["controller_handlers", "controller_streams", "motion_graph_handlers"]
-
 T = TypeVar("T")
 
 _PREFIX = "/hazel.rpc.AgentService/"

@@ -43,8 +43,6 @@ from lucky_transport_mujoco.services.telemetry import (
 from lucky_transport_mujoco.tasks.velocity import TERMINATIONS, Task
 from lucky_transport_mujoco.world import MujocoWorlds
 
-__all__ = ["MujocoServices"]
-
 
 class MujocoServices:
     """The services of one engine; `cameras` take the images of a step."""

@@ -41,8 +41,6 @@ from lucky_transport_mujoco.control.slots import GAIN_FIELDS, PolicyBinding, com
 from lucky_transport_mujoco.lookup import Refused, acknowledged, answered, joints_of, near, policy_of, slot_of
 from lucky_transport_mujoco.world import MujocoWorlds
 
-__all__ = ["policy_command_handlers", "policy_handlers"]
-
 _PREFIX = "/hazel.rpc.AgentService/"
 
 

@@ -41,8 +41,6 @@ from lucky_transport_mujoco.bindings import Data, mj
 from lucky_transport_mujoco.robot import NAME
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds, robot_entity
 
-__all__ = ["Entities", "Entity", "scene_handlers"]
-
 _PREFIX = "/hazel.rpc.SceneService/"
 _PATH = "lucky_transport_mujoco/quadruped.xml"
 

@@ -36,8 +36,6 @@ from lucky_transport_mujoco.lookup import Refused, answered, near, rate_hz
 from lucky_transport_mujoco.physics import FARTHEST_M
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
-__all__ = ["control_handlers", "scene_state_handlers", "scene_state_streams"]
-
 _PREFIX = "/hazel.rpc.MujocoSceneService/"
 
 #: Kind of joint -> (values in qpos, values in qvel).

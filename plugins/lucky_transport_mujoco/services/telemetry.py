@@ -24,8 +24,6 @@ from lucky_transport_mujoco.lookup import rate_hz
 from lucky_transport_mujoco.robot import NAME
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
-__all__ = ["joint_handlers", "joint_streams", "telemetry_handlers", "telemetry_streams"]
-
 _TELEMETRY = "/hazel.rpc.TelemetryService/"
 _BASE = ("base/x", "base/y", "base/z", "base/qw", "base/qx", "base/qy", "base/qz")
 

@@ -12,8 +12,6 @@ from lucky_transport.messages import ActionGroupEntry, SetActionGroupRequest, Se
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_mujoco.robot import Robot
 
-__all__ = ["ActionGroups", "groups"]
-
 _LEGS = {"FL": "front_left", "FR": "front_right", "RL": "rear_left", "RR": "rear_right"}
 _PARTS = {"hip": "hips", "thigh": "thighs", "calf": "calves"}
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from lucky_transport.messages import SimulationContract
 from lucky_transport_mujoco.randomization import RandomStreams
 
-__all__ = ["Pushes", "VelocityCommands"]
-
 _NEVER = np.iinfo(np.int64).max
 
 

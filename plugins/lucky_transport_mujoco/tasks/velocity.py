@@ -18,23 +18,6 @@ from lucky_transport_mujoco.control.gait import lifts
 from lucky_transport_mujoco.physics import Motion
 from lucky_transport_mujoco.robot import Robot
 
-__all__ = [
-    "REWARDS",
-    "TASKS",
-    "TERMINATIONS",
-    "VELOCITY",
-    "WALKING",
-    "Reward",
-    "Sight",
-    "Situation",
-    "Task",
-    "Termination",
-    "judge",
-    "observation_names",
-    "observation_terms",
-    "observe",
-]
-
 _Array = NDArray[np.float64]
 
 

@@ -11,8 +11,6 @@ from lucky_transport_openra.skirmish.actor import IDLE, Activity, Actor
 from lucky_transport_openra.skirmish.rules import CELL
 from lucky_transport_openra.skirmish.state import GameState
 
-__all__ = ["ACTIVITIES", "finish", "live"]
-
 _SCAN_TICKS = 8
 _HARVEST_CREDITS = 10
 _REPAIR_HP, _REPAIR_CREDITS = 3, 1

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from lucky_transport_openra.skirmish.rules import CELL, QUEUES, ActorKind
 
-__all__ = ["IDLE", "Activity", "Actor", "Item", "Player"]
-
 
 class Activity(NamedTuple):
     """What an actor is about: `name` is a key of `activities.ACTIVITIES`; a cell, and an actor (ids, 0 = none)."""

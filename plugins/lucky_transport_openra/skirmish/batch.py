@@ -18,8 +18,6 @@ from lucky_transport_openra.skirmish.messages import Command, Economy, MapInfo, 
 from lucky_transport_openra.skirmish.rules import KINDS, QUEUES
 from lucky_transport_openra.skirmish.view import CHANNELS
 
-__all__ = ["GRID", "MOVES", "SkirmishBatch"]
-
 GRID = 8
 
 #: What the number of an action stands for; each also puts up what is ready and unpacks the builder.

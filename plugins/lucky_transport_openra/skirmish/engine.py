@@ -13,8 +13,6 @@ from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport_openra.skirmish.batch import MOVES
 from lucky_transport_openra.skirmish.world import OPTIONS, SkirmishWorlds
 
-__all__ = ["make_engine"]
-
 
 def make_engine(variant: str = "", num_envs: int = 1, *, seed: int | None = None, **options: Any) -> WorldsEngine:
     """Return an engine of skirmishes; `variant` is the batch's map, options as for `SkirmishWorlds`.

@@ -7,8 +7,6 @@ from lucky_transport_openra.skirmish.rules import KINDS
 from lucky_transport_openra.skirmish.state import GameState
 from lucky_transport_openra.skirmish.terrain import Terrain
 
-__all__ = ["Game"]
-
 _START = (("builder", 0, 0), ("rifle", 1, 0), ("rifle", 0, 1), ("rifle", 1, 1), ("harvester", -1, 0))
 #: Sides look around on every fourth tick.
 _LOOK_TICKS = 4

@@ -15,8 +15,6 @@ from lucky_transport_openra.skirmish.orders import obey
 if TYPE_CHECKING:
     from lucky_transport_openra.skirmish.game import Game
 
-__all__ = ["NEAREST", "SKILLS", "Opponent", "Skill"]
-
 
 @dataclass(frozen=True, slots=True)
 class Skill:

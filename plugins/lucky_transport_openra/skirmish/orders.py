@@ -16,7 +16,6 @@ from lucky_transport_openra.skirmish.rules import CELL, KINDS
 if TYPE_CHECKING:
     from lucky_transport_openra.skirmish.game import Game
 
-__all__ = ["OBEY", "obey"]
 
 _Obey = Callable[["Game", Player, Command], bool]
 

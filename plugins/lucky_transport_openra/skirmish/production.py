@@ -10,8 +10,6 @@ from lucky_transport_openra.skirmish.actor import Activity, Actor, Item, Player
 from lucky_transport_openra.skirmish.rules import CELL, KINDS, QUEUES, ActorKind
 from lucky_transport_openra.skirmish.state import GameState
 
-__all__ = ["available", "cancel", "free_place", "maker", "may_place", "place", "start", "work"]
-
 _LONGEST_QUEUE = 10
 _BASE_CELLS = 6
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CELL", "KINDS", "QUEUES", "TICK_S", "ActorKind"]
-
 #: Parts of a cell that positions are counted in.
 CELL = 1024
 #: Simulated seconds of one tick.

@@ -12,8 +12,6 @@ from lucky_transport_openra.skirmish.rules import CELL
 from lucky_transport_openra.skirmish.state import GameState
 from lucky_transport_openra.skirmish.terrain import disk
 
-__all__ = ["look", "visible_enemies"]
-
 
 def look(game: GameState, side: Player) -> None:
     """Bring `visible`, `explored` and the enemies known up to date, and tell what is new."""

@@ -14,8 +14,6 @@ from lucky_transport_openra.skirmish.messages import Kill
 from lucky_transport_openra.skirmish.rules import CELL, ActorKind
 from lucky_transport_openra.skirmish.terrain import Terrain
 
-__all__ = ["EVENTS", "GameState"]
-
 #: What can happen in a tick.
 EVENTS = (
     "game_over",

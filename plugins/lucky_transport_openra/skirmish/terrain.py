@@ -13,8 +13,6 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAPS", "Terrain", "disk", "terrain"]
-
 #: name -> cells a side, and whether a ridge of rock parts the two bases.
 MAPS = {"plains": (32, False), "ridge": (48, True), "arena": (20, False)}
 

@@ -18,7 +18,6 @@ from lucky_transport_openra.skirmish.sight import visible_enemies
 if TYPE_CHECKING:
     from lucky_transport_openra.skirmish.game import Game
 
-__all__ = ["CHANNELS", "observe", "score_of"]
 
 #: What the last axis of the spatial map says of a cell.
 CHANNELS = ("rock", "ore", "explored", "visible", "own_units", "own_buildings", "enemy_units", "enemy_buildings")

@@ -23,8 +23,6 @@ from lucky_transport_openra.skirmish.rules import TICK_S
 from lucky_transport_openra.skirmish.state import EVENTS
 from lucky_transport_openra.skirmish.terrain import MAPS, Terrain, terrain
 
-__all__ = ["OPTIONS", "SEEDS", "SkirmishWorld", "SkirmishWorlds", "folded"]
-
 _log = logging.getLogger("lucky_transport")
 _DEFAULTS: Mapping[str, Any] = {"bots": "beginner", "cash": 5000, "max_ticks": 0}
 #: The options that a new world takes.

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from lucky_transport.process import python_command, unique_name
 from lucky_transport_pipe.instance import Instance
 
-__all__ = ["PARAMETERS", "arguments", "init_of", "open_instance", "play"]
-
 _KEYS = ("CartPosition", "CartVelocity", "PoleAngle", "PoleAngularVelocity")
 #: A weight for each value of the state.
 PARAMETERS = len(_KEYS)

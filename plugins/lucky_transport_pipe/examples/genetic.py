@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from lucky_transport_pipe.examples.cart_pole import PARAMETERS, arguments, init_of, open_instance, play
 
-__all__ = ["main", "next_generation"]
-
 
 def next_generation(
     population: NDArray[np.float64], scores: NDArray[np.float64], generator: np.random.Generator

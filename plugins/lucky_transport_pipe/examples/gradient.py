@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from lucky_transport_pipe.examples.cart_pole import PARAMETERS, arguments, init_of, open_instance, play
 
-__all__ = ["ascend", "main"]
-
 _SIGMA = 0.3
 _STEP = 0.5
 

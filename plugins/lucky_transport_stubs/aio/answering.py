@@ -24,8 +24,6 @@ from lucky_transport_stubs.grpc_inside import EOF
 from lucky_transport_stubs.server.answering import behaviour_of
 from lucky_transport_stubs.words.status import number_of
 
-__all__ = ["answer"]
-
 _log = logging.getLogger("grpc._cython.cygrpc")
 _Code = grpc.StatusCode
 

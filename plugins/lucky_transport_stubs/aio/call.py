@@ -38,8 +38,6 @@ from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import metadata_of, within_limit
 from lucky_transport_stubs.words.status import LATE, status_of
 
-__all__ = ["CallOwner", "RingCall"]
-
 #: How the Python half says which compression a call asks for; it is no metadata of the caller's.
 _COMPRESSION = ("grpc-internal-encoding-request", b"grpc-internal-encoding-request")
 

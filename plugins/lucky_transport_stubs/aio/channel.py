@@ -21,8 +21,6 @@ from lucky_transport_stubs.aio.connection import Connection
 from lucky_transport_stubs.client.channel import endpoint_of
 from lucky_transport_stubs.grpc_inside import AioChannelBase, appears_as, working_loop
 
-__all__ = ["Channel", "aio_channel"]
-
 _KINDS = {
     "_unary_unary_interceptors": grpc.aio.UnaryUnaryClientInterceptor,
     "_unary_stream_interceptors": grpc.aio.UnaryStreamClientInterceptor,

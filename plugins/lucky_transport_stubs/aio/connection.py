@@ -27,8 +27,6 @@ from lucky_transport_stubs.words.metadata import USER_AGENT
 from lucky_transport_stubs.words.options import Options, user_agent
 from lucky_transport_stubs.words.status import error_of
 
-__all__ = ["Connection"]
-
 #: As grpc.aio has it, which servers may tell from programs with threads.
 _USER_AGENT = USER_AGENT.replace("grpc-python/", "grpc-python-asyncio/")
 

@@ -16,8 +16,6 @@ from lucky_transport_stubs.grpc_inside import EOF, AioServicerContext, appears_a
 from lucky_transport_stubs.server.context import CallerContext
 from lucky_transport_stubs.words.status import number_of
 
-__all__ = ["ServicerContext", "StatusContext"]
-
 _PAIRS = "Tuple[Tuple[str, Union[str, bytes]]...]"
 _HIGHEST_NUMBER = 15  # as grpc.aio has it: 16, UNAUTHENTICATED, is taken as a StatusCode only
 _UNKNOWN = number_of(grpc.StatusCode.UNKNOWN)

@@ -18,8 +18,6 @@ from lucky_transport_stubs.grpc_inside import RpcStatus
 from lucky_transport_stubs.words.metadata import metadata_of
 from lucky_transport_stubs.words.status import CallStatus
 
-__all__ = ["AioCallState"]
-
 _Code = grpc.StatusCode
 
 

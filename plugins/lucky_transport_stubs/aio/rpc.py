@@ -19,8 +19,6 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.server.call_state import ServerCallState
 from lucky_transport_stubs.words.credentials import INSECURE, PortSecurity
 
-__all__ = ["ServerRpc"]
-
 _log = logging.getLogger("grpc._cython.cygrpc")
 
 

@@ -38,8 +38,6 @@ from lucky_transport_stubs.words.credentials import PortSecurity
 from lucky_transport_stubs.words.options import log_ignored, max_receive_bytes, max_send_bytes
 from lucky_transport_stubs.words.status import error_of
 
-__all__ = ["Server", "aio_server"]
-
 _Code = grpc.StatusCode
 
 

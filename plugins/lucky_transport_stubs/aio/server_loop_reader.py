@@ -11,8 +11,6 @@ from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.listener.server_loop import ServerLoop
 
-__all__ = ["ServerLoopReader"]
-
 
 class ServerLoopReader:
     """Has `loop` serve `server_loop` from now on."""

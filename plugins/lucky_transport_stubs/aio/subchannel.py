@@ -23,8 +23,6 @@ from lucky_transport.shm.listener.connecting import Wait
 from lucky_transport_stubs.client.connecting import connection_steps
 from lucky_transport_stubs.words.options import Options, uses_local_pool
 
-__all__ = ["MOST_CALLS", "Subchannel", "SubchannelUser", "join", "pool_key"]
-
 #: Calls at once over one connection: half of what a server takes, which counts a cancelled one for a while longer.
 MOST_CALLS = 512
 

@@ -17,8 +17,6 @@ from lucky_transport_stubs.aio.context import ServicerContext, StatusContext
 from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.grpc_inside import EOF, AioSyncServicerContext, appears_as
 
-__all__ = ["SyncServicerContext", "await_on"]
-
 _Result = TypeVar("_Result")
 _SLICE_S = 1.0
 

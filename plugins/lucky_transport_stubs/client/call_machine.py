@@ -29,8 +29,6 @@ from lucky_transport_stubs.words.credentials import Fetch
 from lucky_transport_stubs.words.metadata import WAITS, check_size, within_limit
 from lucky_transport_stubs.words.status import OK, CallStatus
 
-__all__ = ["Action", "CallMachine", "Connect", "FetchMetadata", "Finish", "Open", "Pause"]
-
 
 class Connect(NamedTuple):
     """Get the channel's connection: `connected`, or `failed`. is_patient: wait for an engine that is not there."""

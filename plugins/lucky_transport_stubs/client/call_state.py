@@ -27,8 +27,6 @@ from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import within_limit
 from lucky_transport_stubs.words.status import LATE, CallStatus, Code, error_of, status_of
 
-__all__ = ["CallState", "Opening", "credentials_metadata", "wait_for"]
-
 #: Opens a call, or another attempt of it.
 Opening = Callable[[Open], ClientCall]
 

@@ -20,8 +20,6 @@ from lucky_transport_stubs.grpc_inside import InactiveRpcError, Rendezvous, RpcS
 from lucky_transport_stubs.words.metadata import metadata_of
 from lucky_transport_stubs.words.status import CallStatus, Code
 
-__all__ = ["Rpc", "failed", "succeeded"]
-
 _CANCELLED = CallStatus(Code.CANCELLED, "Locally cancelled by application!")
 
 

@@ -26,8 +26,6 @@ from lucky_transport_stubs.grpc_inside import ChannelBase, appears_as
 from lucky_transport_stubs.words.arities import ArityChannel
 from lucky_transport_stubs.words.options import user_agent
 
-__all__ = ["Channel", "channel", "endpoint_of"]
-
 Options = Iterable[tuple[str, Any]] | None
 
 

@@ -17,8 +17,6 @@ from lucky_transport.shm.wait import strategy_code
 from lucky_transport_stubs.client.connection_monitor import CONNECTION_MONITOR
 from lucky_transport_stubs.words.options import received_too_long
 
-__all__ = ["connect", "connection_steps"]
-
 #: An idle engine that listens accepts within this time.
 _ACCEPT_S = 0.02
 #: Time for another thread to read what the engine wrote last, before the next check.

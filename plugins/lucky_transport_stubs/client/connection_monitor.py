@@ -18,8 +18,6 @@ from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.uninterrupted import start_thread
 
-__all__ = ["CONNECTION_MONITOR", "ConnectionMonitor"]
-
 _log = logging.getLogger("lucky_transport")
 #: A thread that had no pipe to watch for so long ends.
 _IDLE_S = 0.05

@@ -15,8 +15,6 @@ from lucky_transport.fork import on_child
 from lucky_transport.uninterrupted import start_thread
 from lucky_transport_stubs.client.link import Link
 
-__all__ = ["Connectivity"]
-
 _log = logging.getLogger("grpc._channel")
 
 Callback = Callable[[Any], Any]

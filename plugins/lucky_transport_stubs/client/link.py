@@ -23,8 +23,6 @@ from lucky_transport_stubs.client.connection_monitor import CONNECTION_MONITOR
 from lucky_transport_stubs.client.prepared import CallSettings
 from lucky_transport_stubs.client.reach import LONGEST_PAUSE_S, ConnectivityState, State, pauses
 
-__all__ = ["Link"]
-
 
 class Link:
     """The connection to `shm://name`. calls: the connection, if there is one. standing: how the channel stands.

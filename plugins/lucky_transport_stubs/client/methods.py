@@ -25,8 +25,6 @@ from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import WAITS, check_size, within_limit
 from lucky_transport_stubs.words.status import CallStatus, Code, status_of
 
-__all__ = ["BY_ARITY", "ConfiguredUnaryUnary"]
-
 #: gRPC's texts for a call on a closed channel: of calls that block, and of all others.
 _CLOSED_BLOCKING = "Cannot invoke RPC on closed channel!"
 _CLOSED = "Cannot invoke RPC: Channel closed!"

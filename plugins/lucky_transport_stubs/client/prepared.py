@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from lucky_transport_stubs.words.retries import Retries
     from lucky_transport_stubs.words.service_config import ServiceConfig
 
-__all__ = ["CallSettings", "PreparedCall"]
-
 
 @dataclass(slots=True)
 class PreparedCall:

@@ -18,8 +18,6 @@ from lucky_transport.errors import ClosedError, TransportError
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.words.status import CallStatus, Code, error_of, status_of
 
-__all__ = ["CLOSED", "LONGEST_PAUSE_S", "OF_THE_PARENT", "ConnectivityState", "State", "pauses"]
-
 State = grpc.ChannelConnectivity
 
 #: How calls end that were under way when their channel was closed, and those that a forked child finds under way.

@@ -19,7 +19,6 @@ from lucky_transport_stubs.words.status import CallStatus, Code, error_of, statu
 if TYPE_CHECKING:
     from lucky_transport_stubs.words.retries import Retries
 
-__all__ = ["KeptRequests", "StreamedRequests"]
 
 _log = logging.getLogger("grpc._channel")
 _ITERATING = CallStatus(Code.UNKNOWN, "Exception iterating requests!")

@@ -6,8 +6,6 @@ import click
 
 from lucky_transport.cli.shutdown import Shutdown
 
-__all__ = ["relay"]
-
 #: What an orderly end may take beside the calls under way.
 _END_S = 4.0
 

@@ -21,8 +21,6 @@ from lucky_transport_stubs.words.compression import compression_of
 from lucky_transport_stubs.words.metadata import ENCODING, WAITS
 from lucky_transport_stubs.words.status import GONE
 
-__all__ = ["CallerRequests", "Forwarding"]
-
 #: By the number of a `Shape`. The server cannot tell what its caller takes for one response from a stream of one;
 #: gRPC's future of a stream of requests would lose their compression.
 _ARITIES = ("unary_unary", "stream_stream", "unary_stream", "stream_stream")

@@ -17,8 +17,6 @@ from lucky_transport_stubs.relay.upstream import open_channel, target_at
 from lucky_transport_stubs.run.targets import TargetMap
 from lucky_transport_stubs.server.server import server
 
-__all__ = ["DEFAULT_MAX_CALLS", "Relay"]
-
 DEFAULT_MAX_CALLS = 1000
 #: So many methods are counted; callers may name any number of them.
 _MOST_COUNTED = 1024

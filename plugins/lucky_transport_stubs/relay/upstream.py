@@ -12,8 +12,6 @@ from lucky_transport.errors import ConfigError
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["SCHEMES", "open_channel", "target_at"]
-
 SCHEMES = ("grpc", "grpcs", "grpc+unix")
 
 #: What a client of ours takes; gRPC's own limit refuses some of what is longer than half of it, by chance.

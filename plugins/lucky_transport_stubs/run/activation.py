@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from lucky_transport.call_counts import CallCounters
     from lucky_transport_stubs.run.switch import Switch
 
-__all__ = ["BOOTSTRAP", "activate", "variables"]
 
 #: Holds nothing but sitecustomize.py.
 BOOTSTRAP = str(Path(__file__).resolve().with_name("bootstrap"))

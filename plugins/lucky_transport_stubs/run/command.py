@@ -23,8 +23,6 @@ from lucky_transport_stubs.run.notice import tell
 from lucky_transport_stubs.run.switch import MODES, served_map, target_map
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector
 
-__all__ = ["run"]
-
 #: As a shell says that there is no such program, or that it cannot be run.
 _NO_PROGRAM, _NO_EXECUTABLE = 127, 126
 _REPORT = "lucky_transport_stubs.run.report"

@@ -13,8 +13,6 @@ from typing import Any
 
 from lucky_transport.call_counts import CallCounter
 
-__all__ = ["counted"]
-
 #: Gives the counter of a method by its path.
 CounterSource = Callable[[str], CallCounter]
 

@@ -27,8 +27,6 @@ from lucky_transport_stubs.run.patches import patched  # noqa: E402
 from lucky_transport_stubs.run.report import conclude_here  # noqa: E402
 from lucky_transport_stubs.run.switch import Switch, target_map  # noqa: E402
 
-__all__ = ["activate_here", "calls_on_grpc", "switch_here"]
-
 
 def activate_here() -> None:
     """Switch this process and those it starts from now on. Raises ConfigError when the settings do not say where."""

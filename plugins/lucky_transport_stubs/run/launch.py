@@ -20,8 +20,6 @@ from pathlib import Path
 
 from lucky_transport.errors import UnknownName
 
-__all__ = ["end_like", "find_program", "replace_us", "run"]
-
 #: Signals with which people and supervisors steer a program; SIGSTOP, SIGTSTP and SIGCONT work by themselves.
 _FORWARDED = (
     signal.SIGHUP,

@@ -12,8 +12,6 @@ from contextlib import suppress
 from lucky_transport.config import load_launch
 from lucky_transport.errors import printable
 
-__all__ = ["say", "tell"]
-
 
 def say(text: str) -> None:
     """Tell the user a line about this process."""

@@ -27,7 +27,6 @@ from lucky_transport_stubs.run.targets import authority_of, canonical
 if TYPE_CHECKING:
     from lucky_transport.routing import Count
 
-__all__ = ["patch", "patch_luckyrobots", "patched"]
 
 Factory = Callable[..., Any]
 

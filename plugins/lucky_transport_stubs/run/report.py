@@ -20,8 +20,6 @@ from lucky_transport_stubs.run.notice import tell
 from lucky_transport_stubs.run.targets import UNNAMED, how_to_map
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
 
-__all__ = ["Report", "conclude_here"]
-
 _LONGEST_COMMAND = 100
 
 

@@ -24,8 +24,6 @@ from lucky_transport_stubs.run.switch import Served, Switch
 from lucky_transport_stubs.run.targets import parse_target, with_port
 from lucky_transport_stubs.words.credentials import why_no_port
 
-__all__ = ["Ports", "SwitchedAioServer", "SwitchedServer", "make_server"]
-
 #: What a server of ours raises where it cannot serve; the program's own server can all the same.
 _CANNOT_SERVE = (TransportError, RuntimeError, OSError)
 

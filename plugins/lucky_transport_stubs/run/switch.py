@@ -16,8 +16,6 @@ from lucky_transport.errors import ConfigError, TransportError
 from lucky_transport_stubs.run.notice import say
 from lucky_transport_stubs.run.targets import DEFAULT_TARGET, UNNAMED, TargetMap, how_to_map
 
-__all__ = ["MODES", "Route", "Served", "Switch", "served_map", "target_map"]
-
 MODES = ("auto", "shm", "grpc", "staged")
 
 #: How long `auto` waits for an engine that is just starting, once per endpoint.

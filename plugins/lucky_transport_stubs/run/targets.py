@@ -19,18 +19,6 @@ from urllib.parse import quote, unquote
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 
-__all__ = [
-    "DEFAULT_TARGET",
-    "UNNAMED",
-    "Target",
-    "TargetMap",
-    "authority_of",
-    "canonical",
-    "how_to_map",
-    "parse_target",
-    "with_port",
-]
-
 #: Where luckyrobots, and so its users' programs, look for the engine.
 DEFAULT_TARGET = "localhost:50051"
 

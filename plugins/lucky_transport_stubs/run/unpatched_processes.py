@@ -17,8 +17,6 @@ from typing import NamedTuple
 
 from lucky_transport_stubs.run.activation import BOOTSTRAP
 
-__all__ = ["UnpatchedProcess", "UnpatchedProcessDetector", "reason"]
-
 _PROC = Path("/proc")
 
 #: Flags of Python that keep it from reading PYTHONPATH.

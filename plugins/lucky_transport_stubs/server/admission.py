@@ -16,8 +16,6 @@ from lucky_transport_stubs.words.compression import refusal_of
 from lucky_transport_stubs.words.options import Options
 from lucky_transport_stubs.words.status import Code
 
-__all__ = ["Admission"]
-
 
 class Admission:
     """Decides for one server. max_calls: that may run at a time, None for any number. options: of the server."""

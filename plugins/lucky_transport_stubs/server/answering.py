@@ -19,8 +19,6 @@ from lucky_transport_stubs.server.context import ServicerContext
 from lucky_transport_stubs.words.arities import ARITIES
 from lucky_transport_stubs.words.status import Code
 
-__all__ = ["answer_call", "behaviour_of"]
-
 _log = logging.getLogger("grpc._server")
 _log_of_messages = logging.getLogger("grpc._common")
 #: The bit in a call's shape that says that its caller sends any number of messages.

@@ -23,8 +23,6 @@ from lucky_transport_stubs.words.metadata import InvalidMetadata, checked
 from lucky_transport_stubs.words.options import sent_too_long
 from lucky_transport_stubs.words.status import Code, error_of, number_of
 
-__all__ = ["ServerCallState"]
-
 #: The bit in a call's shape that says that its caller takes any number of messages; a flag's `&` takes a microsecond.
 _TAKES_MANY = int(Shape.SERVER_STREAM)
 

@@ -22,8 +22,6 @@ from lucky_transport_stubs.words.compression import check_compression
 from lucky_transport_stubs.words.credentials import PortSecurity
 from lucky_transport_stubs.words.metadata import invocation_metadata
 
-__all__ = ["CallerContext", "ServicerContext", "call_of"]
-
 _log = logging.getLogger("grpc._server")
 _FOREVER_S = 9.2e18  # what grpc.server answers where there is no deadline, but for the present date
 #: The number of the connection in a caller's name ("shm client of pid 7 (3)"), and the ports that clients have.

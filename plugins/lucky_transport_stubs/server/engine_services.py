@@ -19,8 +19,6 @@ from lucky_transport_stubs.server.call_state import ServerCallState
 from lucky_transport_stubs.server.context import ServicerContext
 from lucky_transport_stubs.server.handlers import Handlers
 
-__all__ = ["EngineServices"]
-
 
 class EngineServices:
     """The services of one host; a `lucky_transport.host.foreign.ForeignServices`.

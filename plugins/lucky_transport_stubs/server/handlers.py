@@ -14,8 +14,6 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import HandlerCallDetails
 from lucky_transport_stubs.words.metadata import invocation_metadata
 
-__all__ = ["AwaitedHandlers", "Handlers"]
-
 
 class Handlers:
     """The handlers of one server; `find` looks one up. It takes additions at any time, from any thread.

@@ -24,8 +24,6 @@ from lucky_transport_stubs.server.servicing import Servicing
 from lucky_transport_stubs.words.credentials import INSECURE, PortSecurity, port_security
 from lucky_transport_stubs.words.options import received_too_long
 
-__all__ = ["CLOSE_MESSAGE", "PORT", "AddsHandlersAndPorts", "OnCall", "open_port", "server_loop_at"]
-
 #: Starts to answer a call. Is told the address of its port, and its method.
 Begin = Callable[[ServerCall], None]
 OnCall = Callable[[str, str], None] | None

@@ -33,8 +33,6 @@ from lucky_transport_stubs.words.compression import checked_default
 from lucky_transport_stubs.words.credentials import PortSecurity
 from lucky_transport_stubs.words.options import log_ignored, max_receive_bytes, max_send_bytes
 
-__all__ = ["Server", "server"]
-
 
 def server(
     thread_pool: Executor,

@@ -27,8 +27,6 @@ from lucky_transport_stubs.server.handlers import Handlers
 from lucky_transport_stubs.words.credentials import INSECURE, PortSecurity
 from lucky_transport_stubs.words.status import Code
 
-__all__ = ["Servicing"]
-
 _log = logging.getLogger("grpc._server")
 
 

@@ -15,8 +15,6 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import EOF
 from lucky_transport_stubs.staged.ending import aio_ending, falls_back, sent
 
-__all__ = ["StagedCall"]
-
 #: Makes a compiled call over a transport ("grpc", "shm"), not started; waits for an engine to be ready if the caller
 #: asked for that and the second argument is True.
 Make = Callable[[str, bool], Any]

@@ -23,8 +23,6 @@ from lucky_transport_stubs.staged.shadows import ChannelShadows
 from lucky_transport_stubs.words.arities import ArityChannel
 from lucky_transport_stubs.words.options import Options, deciding
 
-__all__ = ["StagedChannel", "StagedConnection", "open_aio_channel", "open_channel"]
-
 
 def open_channel(
     target: str,

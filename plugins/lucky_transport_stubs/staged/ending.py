@@ -20,8 +20,6 @@ from lucky_transport_stubs.client.call_state import CallState
 from lucky_transport_stubs.client.calls import Rpc
 from lucky_transport_stubs.words.status import GONE, LATE, Code, code_of
 
-__all__ = ["aio_ending", "ending", "falls_back", "is_hidden", "later_ending", "sent"]
-
 #: Keys that belong to HTTP/2 and gRPC, with which the transports talk to each other.
 _OF_TRANSPORTS = frozenset(
     {"accept-encoding", "content-type", "grpc-accept-encoding", "grpc-encoding", "grpc-timeout", "te", "user-agent"}

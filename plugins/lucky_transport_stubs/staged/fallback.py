@@ -17,8 +17,6 @@ from lucky_transport.uninterrupted import Latch
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import Rendezvous, appears_as
 
-__all__ = ["FallbackFuture"]
-
 
 @appears_as(Rendezvous)
 class FallbackFuture(Rendezvous):

@@ -17,8 +17,6 @@ from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, appears_as
 from lucky_transport_stubs.staged.ending import ending, falls_back, is_hidden, later_ending
 from lucky_transport_stubs.staged.fallback import FallbackFuture
 
-__all__ = ["BY_ARITY", "front_of"]
-
 Transform = Callable[[Any], Any] | None
 
 

@@ -10,8 +10,6 @@ from lucky_transport.hookspecs import RouterPlugin
 from lucky_transport.registry import load, registry
 from lucky_transport.routing import Router
 
-__all__ = ["find_router", "open_recording_router", "open_router"]
-
 
 def find_router(wanted: str = "transport = 'staged'") -> RouterPlugin:
     """Return the router that would decide, or record. Raises ConfigError when there is none, which names what is

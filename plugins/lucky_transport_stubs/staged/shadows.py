@@ -11,8 +11,6 @@ from lucky_transport.routing import SO_FAR, Ending, Received, RoutedCall
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.staged.ending import ending, is_hidden
 
-__all__ = ["ChannelShadows", "Opener"]
-
 #: Makes a channel of grpc's blocking kind.
 Opener = Callable[[], Any]
 

@@ -9,8 +9,6 @@ from typing import Any
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import ChannelBase
 
-__all__ = ["ARITIES", "ArityChannel"]
-
 #: Does it take a stream of requests, does it give a stream of responses -> its name, that of a channel's factory too.
 ARITIES = {
     (False, False): "unary_unary",

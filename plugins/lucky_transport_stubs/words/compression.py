@@ -14,8 +14,6 @@ from lucky_transport_stubs.words.metadata import ENCODING
 from lucky_transport_stubs.words.options import Options, compression_algorithm, enabled_algorithms
 from lucky_transport_stubs.words.status import Code, error_of
 
-__all__ = ["ChannelCompression", "check_compression", "checked_default", "compression_of", "refusal_of"]
-
 #: By the number of a `grpc.Compression`, the name of its algorithm.
 _ALGORITHMS = {0: "identity", 1: "deflate", 2: "gzip"}
 _NUMBERS = {name: number for number, name in _ALGORITHMS.items()}

@@ -27,19 +27,6 @@ from lucky_transport_stubs.words.metadata import InvalidMetadata, outgoing
 from lucky_transport_stubs.words.options import Options, authority
 from lucky_transport_stubs.words.status import LATE, Code, error_of
 
-__all__ = [
-    "INSECURE",
-    "LOCAL",
-    "ChannelCredentials",
-    "Fetch",
-    "PortSecurity",
-    "channel_credentials",
-    "port_security",
-    "remember",
-    "why_no_channel",
-    "why_no_port",
-]
-
 _log = logging.getLogger("lucky_transport")
 
 #: What grpc makes of a plugin: called with the service's URL, the method's name, and what takes (metadata, code, text).

@@ -12,8 +12,6 @@ from typing import Any
 from lucky_transport_stubs.words.options import received_too_long, sent_too_long
 from lucky_transport_stubs.words.status import Code, error_of
 
-__all__ = ["Messages"]
-
 _log = logging.getLogger("grpc._common")
 
 

@@ -17,20 +17,6 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import Metadatum
 from lucky_transport_stubs.words.status import Code, error_of
 
-__all__ = [
-    "ENCODING",
-    "PREVIOUS_ATTEMPTS",
-    "USER_AGENT",
-    "WAITS",
-    "InvalidMetadata",
-    "check_size",
-    "checked",
-    "invocation_metadata",
-    "metadata_of",
-    "outgoing",
-    "within_limit",
-]
-
 _KEY = re.compile(r"[a-z0-9_.-]+")
 _VALUE = re.compile(rb"[\x20-\x7e]*")
 #: gRPC's hard limit for one side's metadata, which the receiver applies too, and what it counts for an entry beside

@@ -18,26 +18,6 @@ from lucky_transport_stubs.words.status import Code, error_of
 if TYPE_CHECKING:
     from lucky_transport.routing import ChannelOptions
 
-__all__ = [
-    "LOGGED",
-    "Options",
-    "authority",
-    "compression_algorithm",
-    "deciding",
-    "enabled_algorithms",
-    "enables_retries",
-    "log_ignored",
-    "log_unsupported",
-    "max_receive_bytes",
-    "max_send_bytes",
-    "received_too_long",
-    "retry_buffer_bytes",
-    "sent_too_long",
-    "service_config",
-    "target_of",
-    "user_agent",
-    "uses_local_pool",
-]
 
 Options = Iterable[tuple[str, Any]] | None
 

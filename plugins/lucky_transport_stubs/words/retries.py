@@ -23,8 +23,6 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_stubs.words.metadata import ENCODING, PREVIOUS_ATTEMPTS
 from lucky_transport_stubs.words.status import CallStatus, Code
 
-__all__ = ["Retries", "RetryPolicy", "RetryThrottle"]
-
 #: What comes before all other metadata of a call.
 _LEADING = frozenset({ENCODING, "user-agent"})
 #: What a server tells a client of the next attempt.

@@ -18,8 +18,6 @@ from lucky_transport_stubs.words.options import Options, enables_retries, log_un
 from lucky_transport_stubs.words.retries import Retries, RetryPolicy, RetryThrottle
 from lucky_transport_stubs.words.status import CallStatus, Code
 
-__all__ = ["MethodConfig", "ServiceConfig", "load_service_config"]
-
 _log = logging.getLogger("lucky_transport")
 
 #: gRFC A6: "maxAttempts ... values greater than 5 are treated as 5".

@@ -13,8 +13,6 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.errors import code_for
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["GONE", "LATE", "OK", "CallStatus", "Code", "code_of", "error_of", "number_of", "status_of"]
-
 Code = grpc.StatusCode
 
 

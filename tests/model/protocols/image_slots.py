@@ -11,8 +11,6 @@ from tests.model.explorer import Scenario
 from tests.model.protocols.park_words import narrow_changed, wait_slice, wake
 from tests.model.steps import If, Order, Process, Rows, check, compare_exchange, do, fence, load, read, store, write
 
-__all__ = ["scenarios"]
-
 RELAXED, ACQUIRE, RELEASE = Order.RELAXED, Order.ACQUIRE, Order.RELEASE
 _MESSAGE = "the message orders it too; so the number alone says that the image is whole, whatever carries the message"
 _SECOND_LOOK = "load32 has one order; the first look comes behind the message, the second behind its fence"

@@ -9,8 +9,6 @@ from tests.model.explorer import Scenario
 from tests.model.protocols.park_words import narrow_changed, wait_slice, wake
 from tests.model.steps import Break, Loop, Order, Process, Registers, Rows, check, do, load, read, store, write
 
-__all__ = ["latest_scenario", "scenarios"]
-
 ACQUIRE, RELEASE = Order.ACQUIRE, Order.RELEASE
 _FILE = "LatestValueFile"
 _LOOKS = "load32 has one order; the fence between the two looks orders the copy"

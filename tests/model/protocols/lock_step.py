@@ -11,8 +11,6 @@ from tests.model.explorer import Scenario
 from tests.model.protocols.park_words import ring_publish
 from tests.model.steps import Break, If, Loop, Order, Process, Rows, check, do, load, read, store, write
 
-__all__ = ["exchange_scenario", "scenarios"]
-
 RELAXED, ACQUIRE, RELEASE = Order.RELAXED, Order.ACQUIRE, Order.RELEASE
 _POPPED = "the pop behind it loads the write position again, with acquire"
 _REFUSED = 13

@@ -31,8 +31,6 @@ from tests.model.steps import (
     store,
 )
 
-__all__ = ["ring_publish", "scenarios", "wait_slice", "wake"]
-
 RELAXED, ACQUIRE, RELEASE, SEQ_CST = Order.RELAXED, Order.ACQUIRE, Order.RELEASE, Order.SEQ_CST
 _POPPED = "the pop behind it loads the write position again, with acquire"
 

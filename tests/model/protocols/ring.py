@@ -26,8 +26,6 @@ from tests.model.steps import (
     write,
 )
 
-__all__ = ["Layout", "ring_scenario", "scenarios"]
-
 RELAXED, ACQUIRE, RELEASE, SEQ_CST = Order.RELAXED, Order.ACQUIRE, Order.RELEASE, Order.SEQ_CST
 _SKIP, _REFERENCE = "SKIP", "REFERENCE"
 _LENGTH = "__atomic_load_n((const uint32_t *)(r->data + index), {})"

@@ -17,8 +17,6 @@ from lucky_transport.engine import RESET
 from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport_holodeck.export import write_package
 
-__all__ = ["TIMEOUT_S", "check_started", "command", "environment", "run", "run_as_pasted", "unnamed_blocks"]
-
 TIMEOUT_S = 60
 
 

@@ -11,8 +11,6 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
-__all__ = ["Kinds"]
-
 
 class Kinds(gymnasium.Env[Any, Any]):
     """See the module."""

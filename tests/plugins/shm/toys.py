@@ -14,9 +14,6 @@ from lucky_transport.engine import RESET
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 
-__all__ = ["SCHEMA", "connect", "engine_process", "reset"]
-
-
 SCHEMA = method("AgentService/GetAgentSchema")
 
 

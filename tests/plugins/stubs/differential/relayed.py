@@ -18,8 +18,6 @@ from .ends import REAL, Implementation
 from .records import Record
 from .registry import Case
 
-__all__ = ["RELAY_DIFFERENCES", "RelayDifference", "Relayed", "is_endless", "table", "undeclared"]
-
 _UNIX = "unix:"
 #: A machine that is busy may make a case of short deadlines differ.
 _TRIES = 3
