@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
 _MAKES = "import lucky_transport; lucky_transport.make('toy', transport={!r}).close(); print('made')"
 _RUN = ["-m", "lucky_transport", "run", "--transport", "shm", "--map", "*=shm://nobody", "--quiet", "--"]
 _CALLS = """
