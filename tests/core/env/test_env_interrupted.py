@@ -64,7 +64,7 @@ def test_a_reset_follows_an_interrupt_at_any_moment(
             pytest.fail(f"after an interrupt at moment {moment}: {error!r}")
         if moment and not is_interrupted:
             break
-    assert met > 1, "no moment was met"
+    assert met, "no moment was met"
 
 
 def test_an_interrupt_in_the_start_of_the_first_steps_leaves_one_thread_that_holds_the_engine() -> None:
