@@ -13,6 +13,20 @@ from typing import Annotated
 
 from lucky_transport.messages.scalars import F32, I32, U32, no_items
 
+__all__ = [
+    "Building",
+    "Command",
+    "Economy",
+    "Kill",
+    "MapInfo",
+    "Military",
+    "Observation",
+    "Order",
+    "Orders",
+    "Production",
+    "Unit",
+]
+
 
 class Order(IntEnum):
     """What a command asks for. FAST_ADVANCE is an order to the clock and does nothing in the world itself."""
