@@ -103,10 +103,14 @@ def why_no_cuda() -> str:
     return ""
 
 
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The stand-in for the driver, built before the first test that needs it."""
+    return stub_library(tmp_path_factory)
+
+
 @pytest.fixture(params=["stand-in", "cuda"])
-def gpu(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Gpu]:
+def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, library: str) -> Iterator[Gpu]:
     """The device; two of them see the same tests."""
     if request.param == "cuda":
         if why_not := why_no_cuda():
@@ -115,7 +119,6 @@ def gpu(
 
         yield Gpu(torch, libcuda.LIBRARY, is_real=True)
         return
-    library = stub_library(tmp_path_factory)
     torch = FakeTorch(devices=2)
     monkeypatch.setattr(libcuda, "LIBRARY", library)
     monkeypatch.setitem(sys.modules, "torch", torch)  # pyright: ignore[reportArgumentType]

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.gpu.conftest import connect, gpu, pytest_itemcollected
+from tests.gpu.conftest import connect, gpu, library, pytest_itemcollected
