@@ -109,9 +109,13 @@ def _mark():
     _note("reached", "1", keep)
 
 
+def _leads():
+    return "LUCKY_RUN_FOLDER" in os.environ and os.environ.get("LUCKY_RUN_LEADER") == str(os.getpid())
+
+
 def _lead():
     """Do for this process and its children what the launcher does where there is one."""
-    if os.environ.get("LUCKY_RUN_LEADER"):  # it has executed itself anew, and holds its folder still
+    if _leads():  # it has executed itself anew, and holds its folder still
         atexit.register(_report, os.environ["LUCKY_RUN_FOLDER"], os.getpid())
         return
     os.environ["LUCKY_RUN_PARENT"] = str(os.getppid())
@@ -182,7 +186,7 @@ def begin():
     """Have grpc switched when it is imported, where a switch is asked for."""
     if os.environ.get("LUCKY_TRANSPORT"):
         sys.meta_path.insert(0, _Finder())
-        if not os.environ.get("LUCKY_RUN_PARENT") or os.environ.get("LUCKY_RUN_LEADER") == str(os.getpid()):
+        if _leads() or not os.environ.get("LUCKY_RUN_PARENT"):
             _lead()
 
 
