@@ -30,11 +30,6 @@ def lucky_transport_engines() -> list[EngineInfo]:
             summary="deterministic engine of any size, with delay and fault knobs",
         ),
         EngineInfo(
-            name="relay",
-            factory="lucky_transport.engines.relay:make_engine",
-            summary="the engine at another endpoint, relay:grpc://127.0.0.1:50051",
-        ),
-        EngineInfo(
             name="cartpole",
             factory="lucky_transport.engines.cartpole:make_engine",
             summary="a pole on a cart, with wind: worlds for sessions, or a batch",

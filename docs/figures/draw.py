@@ -82,7 +82,7 @@ def overview() -> Drawing:
     drawing.box(12, 256, 436, 76)
     drawing.text(230, 280, "engine", "title")
     drawing.text(230, 301, "MuJoCo · Gymnasium · an engine of yours in", "small")
-    drawing.text(230, 320, "Python, C, C++ or C# · LuckyEngine through a relay", "small")
+    drawing.text(230, 320, "Python, C, C++ or C#", "small")
     return drawing
 
 

@@ -3,7 +3,6 @@
     shm          shared memory
     grpc         legacy gRPC as it is: one unary Step per agent (what a training stack migrates from)
     grpc-batch   the packed batch service over gRPC
-    relay        shared memory to a relay, in a process of its own, and legacy gRPC from there to the engine
     inproc       the engine in this very process: no wire at all
     <name>       any other transport the registry knows, with its own defaults
     <name>#2     the same path to a second engine: what differs between both is noise
@@ -35,14 +34,10 @@ from lucky_transport_migration.compare.shown import error_text
 NAMED: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "grpc": ("grpc", (("service", "agent"),)),
     "grpc-batch": ("grpc", (("service", "batch"),)),
-    "relay": ("shm", ()),
 }
-#: Paths through a relay: name -> the path from there to the engine.
-_RELAYED = {"relay": "grpc"}
 
 _LABELS = {
     "shm": "shared memory",
-    "relay": "shared memory to a relay to legacy gRPC",
     "grpc": "legacy gRPC",
     "grpc-batch": "gRPC batch service",
     "grpc-tcp": "gRPC over loopback TCP",
@@ -65,15 +60,11 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A way to an engine: a transport, and the options its client's endpoint gets.
-
-    behind: the path from a relay to the engine, None where the client's connection leads to the engine itself.
-    """
+    """A way to an engine: a transport, and the options its client's endpoint gets."""
 
     name: str
     transport: str
     options: tuple[tuple[str, str], ...] = ()
-    behind: Path | None = None
 
 
 def label(name: str) -> str:
@@ -93,8 +84,7 @@ def find_path(name: str) -> Path:
     if not info.local_endpoint:
         raise ConfigError(f"transport {transport!r} cannot start an engine by itself", hint="compare another one")
     load(info.client, owner=f"transport {transport!r}", extra=info.extra)
-    behind = find_path(_RELAYED[base]) if base in _RELAYED else None
-    return Path(name, transport, options, behind)
+    return Path(name, transport, options)
 
 
 def find_paths(names: Sequence[str]) -> list[Path]:
@@ -107,8 +97,8 @@ def find_paths(names: Sequence[str]) -> list[Path]:
 class ConnectedEngine(Closing):
     """An engine started for one client, and that client's end; for inproc the engine lives in this process.
 
-    `pid` is the engine's process (the relay's where one stands before it), None when it is this one. interceptors:
-    names of those of the engine, beside the configured ones. Raises what starting and connecting raise.
+    `pid` is the engine's process, None when it is this one. interceptors: names of those of the engine, beside the
+    configured ones. Raises what starting and connecting raise.
     """
 
     def __init__(
@@ -130,23 +120,18 @@ class ConnectedEngine(Closing):
         registry().engine(engine.partition(":")[0])  # an unknown name fails here, not in the child
         self._settings = load_settings({"wait": wait, "max_message_bytes": max_message_bytes})
         with ExitStack() as stack:
-            if path.behind is not None:
-                target = self._serve(path.behind, engine, num_envs, seed, options)
-                stack.callback(target.stop)
-                engine, seed, options = f"relay:{_client_endpoint(target, path.behind)}", None, None
-            self._owner = self._serve(path, engine, num_envs, seed, options)
+            self._owner = self._serve(engine, num_envs, seed, options)
             stack.callback(self._owner.stop)
             self.transport = stack.enter_context(self.connect())
             self._stack = stack.pop_all()
         self.pid = self._owner.pid if isinstance(self._owner, EngineProcess) else None
 
     def _serve(
-        self, path: Path, engine: str, num_envs: int, seed: int | None, options: Mapping[str, Any] | None
+        self, engine: str, num_envs: int, seed: int | None, options: Mapping[str, Any] | None
     ) -> EngineProcess | Serving:
-        endpoint = registry().transport(path.transport).local_endpoint.format(name=unique_name())
-        ours = () if engine.startswith("relay:") else self._interceptors
-        interceptors = (*self._settings.interceptors, *ours)
-        if path.transport == "inproc":
+        endpoint = registry().transport(self.path.transport).local_endpoint.format(name=unique_name())
+        interceptors = (*self._settings.interceptors, *self._interceptors)
+        if self.path.transport == "inproc":
             given = {"num_envs": num_envs, "seed": seed, "options": options, "interceptors": interceptors}
             return api.serve(engine, endpoint, **given)
         return EngineProcess(
@@ -157,7 +142,7 @@ class ConnectedEngine(Closing):
             options=options,
             wait=self._settings.wait,
             max_message_bytes=self._settings.max_message_bytes,
-            interceptors=[name for name in interceptors if isinstance(name, str)] if ours else (),
+            interceptors=[name for name in interceptors if isinstance(name, str)] if self._interceptors else (),
         )
 
     @property

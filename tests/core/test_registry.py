@@ -105,7 +105,7 @@ def test_a_plugin_whose_hook_misbehaves_hides_no_other(modules: Path, body: str)
 
 
 TRANSPORTS = "grpc, holodeck, inproc, openenv, openra, pipe, ray, recorded, shm, staged"
-ENGINES = "cartpole, echo, gymnasium, libenv, mujoco, pendulum, relay, skirmish, toy"
+ENGINES = "cartpole, echo, gymnasium, libenv, mujoco, pendulum, skirmish, toy"
 
 
 @pytest.mark.parametrize(

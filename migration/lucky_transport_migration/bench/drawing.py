@@ -24,7 +24,7 @@ _STYLE = str(files("lucky_transport_migration.bench").joinpath("bench.mplstyle")
 _LOOKS: list[dict[str, Any]] = list(mpl.rc_params_from_file(_STYLE, use_default_template=False)["axes.prop_cycle"])
 #: In the order of the style sheet's looks. The last three stand for any other path, which no chart has beside them.
 _PATHS = (
-    *("shm", "grpc", "grpc-batch", "inproc", "limit", "relay", "openra"),
+    *("shm", "grpc", "grpc-batch", "inproc", "limit", "openra"),
     *("kit-c", "kit-cpp", "kit-csharp"),
 )
 _ALIKE = {"grpc-tcp": "grpc", "grpc-unix": "grpc-batch"}

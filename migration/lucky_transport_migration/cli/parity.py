@@ -129,9 +129,9 @@ def parity(context: click.Context, suite: str | None, methods: str | None, as_js
     (resets of all, of one and of some envs, actions out of bounds, wrong calls), and every typed method and stream with
     requests made from what the engine says exists, half of them corrupted, in one shuffled sequence. Values are
     compared bit for bit, but for what [parity.fields] in lucky_transport.toml allows; the report lists what was
-    compared and what was not. Paths: shm, grpc (the legacy per-agent Step), grpc-batch, relay (shm to a relay, grpc
-    from there), inproc, or any installed transport. Exit code 0 only when all are equal. Where they differ, the first
-    path is compared with itself before the others are blamed.
+    compared and what was not. Paths: shm, grpc (the legacy per-agent Step), grpc-batch, inproc, or any
+    installed transport. Exit code 0 only when all are equal. Where they differ, the first path is compared with itself
+    before the others are blamed.
 
     --steps and --autoreset are for steps, --method and --count for typed calls. What changes the world is compared on
     two engines here, or by `lucky-transport record` and `replay`; it is never made twice on one.

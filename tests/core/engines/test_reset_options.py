@@ -12,7 +12,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.registry import registry
 
 SET_RESET_OPTIONS = method("BatchService/SetResetOptions")
-ENGINES = ["toy", "toy:composite", "cartpole", "mujoco:quadruped", "gymnasium:CartPole-v1", "relay"]
+ENGINES = ["toy", "toy:composite", "cartpole", "mujoco:quadruped", "gymnasium:CartPole-v1"]
 MALFORMED = {
     "half": "{",
     "list": "[1]",
@@ -38,20 +38,16 @@ def endpoint(request: pytest.FixtureRequest) -> str:
 def test_malformed_reset_options_are_refused_with_field_and_remedy(engine: str, endpoint: str) -> None:
     if engine.partition(":")[0] not in registry().engines:
         pytest.skip(f"no engine {engine}")
-    with api.serve("toy", "inproc:") as toy:
-        served = f"relay:{toy.endpoints[0]}" if engine == "relay" else engine
-        with api.serve(served, endpoint) as serving:
-            client = api.open_transport(serving.endpoints[0])
-            with client:
-                for name, text in MALFORMED.items():
-                    with pytest.raises(SpecError) as refused:
-                        client.call(SET_RESET_OPTIONS, SetResetOptionsRequest(None, text))
-                    said = str(refused.value)
-                    assert said.startswith(f"options_json {text[:20]!r}"[:20]), name
-                    assert said.endswith('; send an object such as {"name": 1}, or nothing'), name
-                    assert len(said) < 1000
-                assert client.call(SET_RESET_OPTIONS, SetResetOptionsRequest(None, "{}")).success
-                assert client.call(SET_RESET_OPTIONS, SetResetOptionsRequest()).success
+    with api.serve(engine, endpoint) as serving, api.open_transport(serving.endpoints[0]) as client:
+        for name, text in MALFORMED.items():
+            with pytest.raises(SpecError) as refused:
+                client.call(SET_RESET_OPTIONS, SetResetOptionsRequest(None, text))
+            said = str(refused.value)
+            assert said.startswith(f"options_json {text[:20]!r}"[:20]), name
+            assert said.endswith('; send an object such as {"name": 1}, or nothing'), name
+            assert len(said) < 1000
+        assert client.call(SET_RESET_OPTIONS, SetResetOptionsRequest(None, "{}")).success
+        assert client.call(SET_RESET_OPTIONS, SetResetOptionsRequest()).success
 
 
 @pytest.mark.parametrize("engine", ["toy", "toy:composite", "cartpole"])

@@ -104,7 +104,7 @@ CALLED = "2 calls over shared memory in 1 test"
         (BETWEEN, 2, ["*::test_days[[]grpc[]] PASSED*", "*::test_days[[]shm[]] PASSED*", CALLED]),
         ((*BETWEEN, "-p", "xdist", "-n", "2"), 2, [CALLED]),
         (("--lucky-between", "inproc,shm"), 1, ["*::test_days[[]shm[]] PASSED*", CALLED]),
-        (("--lucky-between", "inproc,relay"), 1, ["*::test_days PASSED*"]),
+        (("--lucky-between", "inproc,grpc-batch"), 1, ["*::test_days PASSED*"]),
         ((), 1, ["*::test_days PASSED*"]),
     ],
     ids=["both", "workers", "what a service has", "none that it has", "none"],

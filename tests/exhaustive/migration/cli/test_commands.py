@@ -193,10 +193,9 @@ def test_a_path_that_is_compared_with_itself_is_compared_once(monkeypatch: pytes
     assert json.loads(done.stdout)["itself"] is None
 
 
-@pytest.mark.parametrize("path", ["grpc", "relay"])
-def test_an_engine_that_legacy_grpc_does_not_carry_is_refused_with_the_path_that_does(path: str) -> None:
+def test_an_engine_that_legacy_grpc_does_not_carry_is_refused_with_the_path_that_does() -> None:
     pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-    done = parity("toy:composite", "--between", f"{path},shm", "--suite", "step", "--steps", "5")
+    done = parity("toy:composite", "--between", "grpc,shm", "--suite", "step", "--steps", "5")
     assert done.exit_code == 1
     assert "engine 'toy' has observations or actions with parts" in done.output
     assert "for `parity` the path grpc-batch" in done.output

@@ -1,4 +1,4 @@
-"""Every kind of engine goes one way and answers alike over all transports, the relay too.
+"""Every kind of engine goes one way and answers alike over all transports.
 
 `lucky-transport parity ENGINE --steps 2000 --autoreset all` plays more of it.
 """
@@ -9,7 +9,6 @@ import pytest
 
 from lucky_transport_migration.parity.call_proof import prove_commands
 from lucky_transport_migration.parity.step_parity import MODES, prove
-from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 STEPS = 100
@@ -20,7 +19,6 @@ STEPS = 100
     [
         *(("toy", ("inproc", other), ("same_step",)) for other in ("shm", "grpc", "grpc-batch")),
         ("toy", ("grpc", "shm"), MODES[:1]),
-        ("toy", ("grpc", "relay"), MODES),
         ("toy:composite", ("inproc", "shm"), MODES),
         ("mujoco:quadruped", ("grpc", "shm"), MODES),
         ("gymnasium:CartPole-v1", ("grpc", "shm"), MODES[:1]),
@@ -38,15 +36,7 @@ def test_a_trajectory_is_the_same_bit_for_bit(engine: str, between: tuple[str, .
         assert min(counts.resets.values()) > 0, "resets of all, of one and of some envs"
 
 
-@pytest.mark.parametrize("between", [("inproc", "grpc"), ("inproc", "shm"), ("grpc", "relay")])
+@pytest.mark.parametrize("between", [("inproc", "grpc"), ("inproc", "shm")])
 def test_all_methods_of_the_toy_are_answered_alike(between: tuple[str, ...], few_items: None) -> None:
     outcome = prove_commands("toy", between, count=4, seed=1)
     assert outcome.equal, outcome.sentence
-
-
-def test_both_processes_of_a_relay_end_with_their_link() -> None:
-    with ConnectedEngine(find_path("relay"), "toy", 2, seed=0) as link:
-        assert link.transport.name == "shm"
-        assert link.transport.step(link.transport.actions).seq == 1
-        with ConnectedEngine(find_path("grpc"), "toy", 2, seed=0) as direct:
-            assert link.transport.spec == direct.transport.spec
