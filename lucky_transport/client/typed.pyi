@@ -160,7 +160,6 @@ from lucky_transport.messages import (
     SetSimulationModeResponse,
     SetStateRequest,
     SetStateResponse,
-    ShareSessionResponse,
     SimulationContract,
     SimulationMode,
     StartViewportStreamRequest,
@@ -1574,19 +1573,6 @@ class SessionService(Service):
         Returns SessionRecording: All that replays a session: how its world was made, the actions it took, and for
         how many `ticks` it ran.
         """
-
-    @overload
-    def share(self, request: SessionRequest, /, *, timeout_s: float | None = None) -> ShareSessionResponse: ...
-    @overload
-    def share(self, session_id: str = "", *, timeout_s: float | None = None) -> ShareSessionResponse:
-        """Names a session.
-
-        Returns ShareSessionResponse: The file in /dev/shm from which a client on the same host reads the newest
-        snapshot without a call, and the engine's process id (`engine_started`: when it started, in clock ticks since
-        boot).
-        """
-
-    share_session = share
 
 class AsyncAgentService(AsyncService):
     """The methods of hazel.rpc.AgentService."""
@@ -3003,19 +2989,6 @@ class AsyncSessionService(AsyncService):
         Returns SessionRecording: All that replays a session: how its world was made, the actions it took, and for
         how many `ticks` it ran.
         """
-
-    @overload
-    async def share(self, request: SessionRequest, /, *, timeout_s: float | None = None) -> ShareSessionResponse: ...
-    @overload
-    async def share(self, session_id: str = "", *, timeout_s: float | None = None) -> ShareSessionResponse:
-        """Names a session.
-
-        Returns ShareSessionResponse: The file in /dev/shm from which a client on the same host reads the newest
-        snapshot without a call, and the engine's process id (`engine_started`: when it started, in clock ticks since
-        boot).
-        """
-
-    share_session = share
 
 class Services:
     """One attribute per service."""

@@ -32,7 +32,6 @@ from lucky_transport.messages import (
     SessionRequest,
     SessionSnapshot,
     SessionStatus,
-    ShareSessionResponse,
 )
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.registry import load, registry
@@ -47,7 +46,6 @@ from lucky_transport.sessions.api import (
 )
 from lucky_transport.sessions.batch_advance import BatchAdvance
 from lucky_transport.sessions.phase import Phase
-from lucky_transport.sessions.shared_snapshots import SnapshotReader
 from lucky_transport.sessions.snapshots import from_message
 from lucky_transport.transport import Transport
 from lucky_transport.world import Worlds
@@ -62,7 +60,7 @@ def _method(name: str) -> Method:
 _CREATE, _STATE, _LIST = _method("CreateSession"), _method("GetSession"), _method("ListSessions")
 _ADVANCE, _ACT, _RUN = _method("AdvanceSession"), _method("ActInSession"), _method("RunSession")
 _LATEST, _RESTART, _DESTROY = _method("GetLatest"), _method("RestartSession"), _method("DestroySession")
-_RECORDING, _SHARE = _method("GetRecording"), _method("ShareSession")
+_RECORDING = _method("GetRecording")
 
 
 def worlds_of(engine: str) -> Worlds:
@@ -154,19 +152,6 @@ class SessionClient(SessionApi):
             if deadline.expired:
                 raise nothing_newer(session_id, after_tick, deadline)
             time.sleep(min(_ASK_AGAIN_S, deadline.remaining_s))
-
-    def watch(self, session_id: str, deadline: Deadline | None = None) -> SnapshotReader:
-        """Return a reader of the session's newest snapshot in shared memory, which takes no call.
-
-        Raises UnknownSession, SessionEnded, PeerTimeout, SegmentError, Unimplemented (the engine serves no shared
-        memory).
-        """
-        request = SessionRequest(session_id)
-
-        def share(until: Deadline) -> ShareSessionResponse:
-            return self.transport.call(_SHARE, request, until)
-
-        return SnapshotReader(session_id, share, self.worlds, deadline)
 
     def restart(self, session_id: str, seed: int | None = None, deadline: Deadline | None = None) -> WorldSnapshot:
         request = RestartSessionRequest(session_id, seed)

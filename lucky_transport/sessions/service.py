@@ -30,7 +30,6 @@ from lucky_transport.messages import (
     SessionRequest,
     SessionSnapshot,
     SessionStatus,
-    ShareSessionResponse,
 )
 from lucky_transport.nesting import json_object
 from lucky_transport.sessions.sessions import Sessions
@@ -56,7 +55,6 @@ def session_handlers(sessions: Sessions) -> dict[str, Callable[[Any, Call], Any]
         "RestartSession": service.restart,
         "DestroySession": service.destroy,
         "GetRecording": service.recording,
-        "ShareSession": service.share,
     }
     return {f"/lucky_transport.v1.SessionService/{name}": handler for name, handler in handlers.items()}
 
@@ -127,9 +125,6 @@ class _Service:
 
     def recording(self, request: SessionRequest, call: Call) -> SessionRecording:
         return self._sessions.recording(request.session_id)
-
-    def share(self, request: SessionRequest, call: Call) -> ShareSessionResponse:
-        return self._sessions.share(request.session_id, call.caller, call.deadline)
 
     def _actions(self, actions: Sequence[SessionAction]) -> list[Any]:
         kind = self._sessions.worlds.action

@@ -212,7 +212,7 @@ class Session:
             self._tick(world)
             while not self.has_ended and self.rate_hz is not None and time.monotonic() < end:
                 self._tick(world)
-            if self.world_lock.has_subscribers or world.is_over:
+            if world.is_over:
                 self._ask(self.world_lock.publish, world)
             return True
 

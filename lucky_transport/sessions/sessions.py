@@ -8,8 +8,7 @@
     sessions.destroy(session)
 
 Long work is bounded: a few workers build worlds, and few worlds advance at once. Every wait has a deadline, and a
-session that ends ends every wait for it. A session without any call for a long time is destroyed, unless a client
-watches it in shared memory.
+session that ends ends every wait for it. A session without any call for a long time is destroyed.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from functools import partial
 from typing import Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Busy, ClosedError, Unimplemented, UnknownSession
+from lucky_transport.errors import Busy, ClosedError, UnknownSession
 from lucky_transport.futures import completed
-from lucky_transport.messages import SessionRecording, SessionStatus, ShareSessionResponse
+from lucky_transport.messages import SessionRecording, SessionStatus
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport.sessions.api import (
     DEFAULT_TIMEOUT_S,
@@ -40,7 +39,6 @@ from lucky_transport.sessions.batch_advance import BatchAdvance
 from lucky_transport.sessions.recording import RecordingFactory, ReplayFactory, WorldFactory
 from lucky_transport.sessions.scheduler import Scheduler
 from lucky_transport.sessions.session import InterruptCheck, Session, SessionLimits, WorkerSlots
-from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.uninterrupted import start_thread
 from lucky_transport.world import Worlds
 
@@ -48,16 +46,12 @@ _log = logging.getLogger("lucky_transport")
 
 
 class Sessions(SessionApi):
-    """`close` destroys all sessions and ends every thread.
-
-    shared_snapshots: the sessions' files in shared memory; set by a server that has some.
-    """
+    """`close` destroys all sessions and ends every thread."""
 
     def __init__(self, worlds: Worlds, engine: str, limits: SessionLimits | None = None) -> None:
         self.worlds = worlds
         self.engine = engine
         self.limits = limits or SessionLimits()
-        self.shared_snapshots: SharedSnapshots | None = None
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
         self._builders = WorkerPool(f"session builders of {engine}", self.limits.builders, self.limits.sessions)
@@ -147,17 +141,6 @@ class Sessions(SessionApi):
     def restart(self, session_id: str, seed: int | None = None, deadline: Deadline | None = None) -> WorldSnapshot:
         return self.find(session_id).restart(seed, Deadline.after(deadline, DEFAULT_TIMEOUT_S))
 
-    def share(self, session_id: str, client: str, deadline: Deadline | None = None) -> ShareSessionResponse:
-        """Write the session's snapshots into shared memory for `client`, until it ends or the client leaves.
-
-        Raises UnknownSession, SessionEnded, Unimplemented (the engine serves no shared memory), NoSpace.
-        """
-        if self.shared_snapshots is None:
-            raise Unimplemented(
-                f"engine {self.engine!r} serves no shared memory", backend=self.engine, hint="ask with GetLatest"
-            )
-        return self.shared_snapshots.share(self.find(session_id), client, Deadline.after(deadline, DEFAULT_TIMEOUT_S))
-
     def destroy(self, session_id: str) -> None:
         with self._lock:
             session = self._sessions.pop(session_id, None)
@@ -166,9 +149,7 @@ class Sessions(SessionApi):
             self._scheduler.run(session, None)
 
     def leave(self, client: str) -> None:
-        """End the sessions that a client owned, and its snapshots in shared memory."""
-        if self.shared_snapshots is not None:
-            self.shared_snapshots.leave(client)
+        """End the sessions that a client owned."""
         with self._lock:
             owned = [session.id for session in self._sessions.values() if session.owner == client]
         for session_id in owned:
@@ -213,11 +194,7 @@ class Sessions(SessionApi):
         while not self._closed.wait(self.limits.sweep_s):
             oldest = time.monotonic() - self.limits.idle_s
             with self._lock:
-                idle = [
-                    session.id
-                    for session in self._sessions.values()
-                    if session.used_at < oldest and not session.world_lock.has_subscribers
-                ]
+                idle = [session.id for session in self._sessions.values() if session.used_at < oldest]
             for session_id in idle:
                 _log.warning("session %s was idle for %g s: it is destroyed", session_id, self.limits.idle_s)
                 self.destroy(session_id)

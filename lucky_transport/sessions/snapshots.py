@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
@@ -25,23 +24,6 @@ def from_message(message: SessionSnapshot, worlds: Worlds) -> WorldSnapshot:
     """Return the message as a snapshot. Raises RemoteProtocolError for an observation that cannot be decoded."""
     observation = decode(worlds.observation, message.observation)
     return WorldSnapshot(observation, message.ticks, message.is_over, message.result, message.score)
-
-
-class Subscriber(Protocol):
-    """Gets every snapshot that is made."""
-
-    @property
-    def has_ended(self) -> bool:
-        """True when it takes no more snapshots."""
-        ...
-
-    def on_snapshot(self, snapshot: WorldSnapshot) -> bool:
-        """Take a snapshot; False to get no more."""
-        ...
-
-    def end(self) -> None:
-        """No more snapshots come; idempotent."""
-        ...
 
 
 class SnapshotCell:

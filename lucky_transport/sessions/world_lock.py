@@ -23,7 +23,7 @@ from typing import Any
 from lucky_transport.deadline import Deadline
 from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.sessions.api import WorldSnapshot
-from lucky_transport.sessions.snapshots import SnapshotCell, Subscriber
+from lucky_transport.sessions.snapshots import SnapshotCell
 from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport.world import World
 
@@ -73,7 +73,6 @@ class WorldLock:
         self.world: World | None = None
         self.queue = ActionQueue()
         self.snapshots = SnapshotCell()
-        self._subscribers: dict[Subscriber, None] = {}  # changed by single operations, from any thread
         self._on_error = on_error
         self.lock = threading.Lock()
         self._discarded = False
@@ -102,25 +101,10 @@ class WorldLock:
         return events
 
     def publish(self, world: World) -> WorldSnapshot:
-        """Make a snapshot of the world and give it to readers and subscribers. For the holder."""
+        """Make a snapshot of the world and give it to readers. For the holder."""
         snapshot = WorldSnapshot(world.observe(), world.ticks, world.is_over, world.result, world.score)
         self.snapshots.put(snapshot)
-        for subscriber in tuple(self._subscribers):
-            if not subscriber.on_snapshot(snapshot):
-                self._subscribers.pop(subscriber, None)
         return snapshot
-
-    @property
-    def has_subscribers(self) -> bool:
-        """True when there is a subscriber that has not ended."""
-        return any(not subscriber.has_ended for subscriber in tuple(self._subscribers))
-
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """Give `subscriber` every snapshot from now on; the next reader causes one."""
-        self._subscribers[subscriber] = None
-        self.snapshots.mark_stale()
-        if self._discarded:
-            subscriber.end()
 
     def serve_readers(self) -> None:
         """Make a snapshot now, unless a thread holds the world: that one does it after its tick or its release."""
@@ -138,8 +122,6 @@ class WorldLock:
         """End all waits for snapshots and close the world, now or when its holder releases it."""
         self._discarded = True
         self.snapshots.end()
-        for subscriber in tuple(self._subscribers):
-            run_unwaited("the end of a subscriber", subscriber.end)
         held = False
         try:
             if self.world is not None and (held := self.acquire(None)):

@@ -25,7 +25,6 @@ from lucky_transport.host.foreign import InstalledServices
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.host.slots import ObservationSlots
 from lucky_transport.serving import Server
-from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.shm.files.liveness import Process
 from lucky_transport.shm.listener.server_loop import serve_listener
 from lucky_transport.shm.segment import header
@@ -92,9 +91,6 @@ class ShmServer(Server):
         self._segment_control = segment.control()
         self._control = np.zeros(spec.num_envs, np.uint8)
         self._channel = native.EngineChannel(mapping, channel_offsets(layout, spec.num_envs), strategy=self._strategy)
-        if host.sessions is not None:
-            host.sessions.shared_snapshots = SharedSnapshots(segment.path)
-            undo.callback(host.sessions.shared_snapshots.close)
         self._dispatcher = Dispatcher(host, foreign=[InstalledServices(host)])
         undo.callback(lambda: self._dispatcher.close(self._grace_s))
         self._images = ImageStores(segment.path, strategy=self._strategy)

@@ -16,7 +16,7 @@ from lucky_transport.messages.scalars import is_struct
 from lucky_transport.shm import ring, timing
 from lucky_transport.shm.ring import DEFAULT_RING_BYTES
 from lucky_transport.shm.segment.layout import EngineState
-from lucky_transport.shm.slot_files.image_file import ImageFile
+from lucky_transport.shm.slot_files import image_file
 
 __all__ = ["render"]
 
@@ -55,8 +55,8 @@ def _lines() -> Iterator[str]:
         yield f"#define LUCKY_CONTROL_{name} {value}u"
     yield f"#define LUCKY_STATE_READY {EngineState.READY}u"
     yield f"#define LUCKY_STATE_CLOSING {EngineState.CLOSING}u"
-    yield f"#define LUCKY_IMAGES_MAGIC {ImageFile.MAGIC:#x}u"
-    yield f"#define LUCKY_IMAGES_VERSION {ImageFile.VERSION}u"
+    yield f"#define LUCKY_IMAGES_MAGIC {image_file.MAGIC:#x}u"
+    yield f"#define LUCKY_IMAGES_VERSION {image_file.VERSION}u"
     yield f"#define LUCKY_DEFAULT_RING_BYTES {DEFAULT_RING_BYTES}u"
     yield f"#define LUCKY_RING_READ {ring.READ_POSITION}"
     yield f"#define LUCKY_RING_WRITER_PARK {ring.WRITER_PARK}"

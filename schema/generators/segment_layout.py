@@ -23,7 +23,7 @@ from lucky_transport.shm.segment.layout import (
     EngineState,
     Feature,
 )
-from lucky_transport.shm.slot_files.image_file import ImageFile
+from lucky_transport.shm.slot_files import image_file
 from lucky_transport.shm.wait import OVERSUBSCRIBED, PEER_WAKES, STRATEGIES
 from lucky_transport.spec.batch_spec import DTYPES
 
@@ -130,8 +130,8 @@ def csharp() -> str:
         "RingWriterPark": ring.WRITER_PARK,
         "RingSkip": f"{ring.SKIP:#x}u",
         "RingSmallest": ring.SMALLEST,
-        "ImagesMagic": f"{ImageFile.MAGIC:#x}u",
-        "ImagesVersion": ImageFile.VERSION,
+        "ImagesMagic": f"{image_file.MAGIC:#x}u",
+        "ImagesVersion": image_file.VERSION,
     }
     times = {_pascal(name): value for name, value in timing.NATIVE.items()}
     fields = sorted(FIELDS.values(), key=lambda place: place.offset)

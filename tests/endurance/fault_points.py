@@ -42,16 +42,8 @@ PUBLISHES = {
     "lucky_transport.shm.listener.connecting": ("_connect",),
     "lucky_transport_shm.attachment": ("attach", "detach"),
     "lucky_transport_shm.server": ("ShmServer._know_client", "ShmServer._let_go", "ShmServer._exchange"),
-    "lucky_transport.shm.slot_files.slot_file": ("SlotFile.allocate",),
+    "lucky_transport.shm.slot_files.image_file": ("ImageFile.create", "WriterSlot.take", "WriterSlot.post"),
     "lucky_transport.shm.slot_files.image_store": ("ImageStream._slot_with", "ImageStream.put"),
-    "lucky_transport.shm.slot_files.image_file": ("WriterSlot.take", "WriterSlot.post"),
-    "lucky_transport.shm.slot_files.latest_value": (
-        "LatestValueFile.put",
-        "LatestValueFile._publish",
-        "LatestValueFile._claim",
-        "LatestValueFile.read",
-        "LatestValueFile.end",
-    ),
 }
 
 _libc = ctypes.PyDLL(None)  # PyDLL: the GIL stays held, so nothing else of Python runs between the point and the deed

@@ -4,7 +4,7 @@
     python -m tests.endurance.fuzz live --mutations 10000000
 
 A round is an engine with a segment, image files and sessions, a client that steps it, calls it and streams images, a
-second client for calls and streams over rings of its own, one that looks at sessions in shared memory, and one that
+second client for calls and streams over rings of its own, one that uses sessions, and one that
 connects to what is no engine; each is a thread of one process. Meanwhile this process changes words and bytes of all
 files (`live_mutator`), most of them where the other side looks, greets the engine and answers clients with what no peer
 says (`live_handshakes`), and in some rounds truncates a file. The fields that only say where everything lies are put

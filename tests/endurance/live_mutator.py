@@ -38,8 +38,8 @@ _ARENAS = (2 * DEFAULT_ARENA_BYTES, DEFAULT_ARENA_BYTES)
 _ARENA_USED = 1 << 18
 #: Positions and park words in the head of a ring.
 _RING_WORDS = (0, 128, 192)
-#: Words of slots: numbers and owners of images; in a latest-value file the newest, its reader's park word, the state.
-_SLOT_WORDS = {"images": (64, 68, 192, 196, 320, 324), "latest value": (64, 192, 256)}
+#: Numbers and owners of the slots of images.
+_SLOT_WORDS = (64, 68, 192, 196, 320, 324)
 _MEMFD = re.compile(r"^([0-9a-f]+-[0-9a-f]+) .* /memfd:lucky_rings", re.MULTILINE)
 
 
@@ -119,8 +119,8 @@ class LiveMutator:
     def _word(self, kind: str, memory: mmap) -> tuple[int, int, bool]:
         """Return where to write, how many bytes, and whether what was there has to come back: no content."""
         rnd, rings = self._random, _RINGS.get(kind, ())
-        if kind in _SLOT_WORDS:
-            return rnd.choice(_SLOT_WORDS[kind]), 4, False
+        if kind == "images":
+            return rnd.choice(_SLOT_WORDS), 4, False
         if rings and (kind == "rings" or rnd.random() < 0.4):
             ring = rnd.choice(rings)
             if rnd.random() < 0.7:
@@ -137,8 +137,8 @@ class LiveMutator:
         """Return the same of everything, content too."""
         rnd, total, rings = self._random, len(memory), _RINGS.get(kind, ())
         which = rnd.random()
-        if kind in _SLOT_WORDS:
-            if which < 0.8:  # the head, the words of slots, the beginnings of records
+        if kind == "images":
+            if which < 0.8:  # the head, the words of slots, their beginnings
                 return rnd.choice((rnd.randrange(0, 512, 4), *range(4096, min(total, 4096 * 4) - 4, 4096))), 4, False
             return rnd.randrange(0, total - 4, 4), 4, False
         if rings and (kind == "rings" or 0.37 <= which < 0.7):
@@ -169,4 +169,4 @@ def _kind(path: Path) -> str:
         return "rings"
     if path.name.endswith("_worlds"):
         return "segment of sessions"
-    return "images" if ".images." in path.name else "latest value" if ".looks." in path.name else "segment"
+    return "images" if ".images." in path.name else "segment"

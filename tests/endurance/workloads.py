@@ -128,7 +128,7 @@ def images(endpoint: str, **settings: Any) -> Generator[Once]:
 
 
 def sessions(endpoint: str, **settings: Any) -> Generator[Once]:
-    """Create sessions, advance, watch and destroy them; the same seed and ticks give the same world."""
+    """Create sessions, advance, read and destroy them; the same seed and ticks give the same world."""
     with api.open_transport(endpoint, load_settings(settings)) as transport:
         client = SessionClient(transport)
         first: Any = None
@@ -136,9 +136,8 @@ def sessions(endpoint: str, **settings: Any) -> Generator[Once]:
         def play() -> None:
             nonlocal first
             session = client.create(seed=1)
-            with contextlib.closing(client.watch(session, _deadline(settings))) as shared:
-                client.advance(session, 2, deadline=_deadline(settings))
-                seen = shared.latest(1, _deadline(settings))
+            client.advance(session, 2, deadline=_deadline(settings))
+            seen = client.latest(session, 1, _deadline(settings))
             client.destroy(session)
             first = first or seen
             _expect((seen.ticks, seen.observation), (first.ticks, first.observation), "a snapshot of a session")

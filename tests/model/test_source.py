@@ -68,17 +68,15 @@ def _bracketed(text: str, start: int, brackets: str) -> str:
 
 
 def python_functions() -> dict[str, str]:
-    """Return the sources of the methods of the Python modules that the tables name, as "Class.method"."""
-    root = NATIVE.parent / "shm"
+    """Return the sources of the methods of the Python module that the tables name, as "Class.method"."""
     found: dict[str, str] = {}
-    for path in (root / "slot_files" / "latest_value.py", root / "listener" / "poller.py"):
-        source = path.read_text(encoding="utf-8")
-        for node in ast.parse(source).body:
-            if isinstance(node, ast.ClassDef):
-                for part in node.body:
-                    if isinstance(part, ast.FunctionDef):
-                        lines = source.splitlines()[part.lineno - 1 : part.end_lineno]
-                        found[f"{node.name}.{part.name}"] = normalised("\n".join(lines))
+    source = (NATIVE.parent / "shm" / "listener" / "poller.py").read_text(encoding="utf-8")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef):
+            for part in node.body:
+                if isinstance(part, ast.FunctionDef):
+                    lines = source.splitlines()[part.lineno - 1 : part.end_lineno]
+                    found[f"{node.name}.{part.name}"] = normalised("\n".join(lines))
     return found
 
 

@@ -26,7 +26,6 @@ from lucky_transport.messages import GetSceneInfoRequest, ImageFrame, StreamCame
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.rpc.pipe import Pipe
-from lucky_transport.sessions.client import SessionClient
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
@@ -125,11 +124,6 @@ class Waits:
         items = self._silent().stream(CAMERA, StreamCameraRequest(name="one"))
         return lambda: next(items)
 
-    def session(self) -> Callable[[], object]:
-        sessions = SessionClient(self._transport("cartpole"))
-        snapshots = sessions.watch(sessions.create())
-        return lambda: snapshots.latest(10, Deadline(LONG_NS / 1e9))
-
     def room_in_a_segment(self) -> Callable[[], object]:
         spec = BatchSpec("toy", 2, ArraySpec("float32", (3,)), ArraySpec("float32", (2,)))
         segment = create(unique_name(), spec, ring_bytes=4096)
@@ -158,7 +152,7 @@ class Waits:
 
 
 WAITS = {
-    **dict.fromkeys(("step", "frame", "frame_until_a_deadline", "envs", "call", "stream", "session"), ANSWER_NS),
+    **dict.fromkeys(("step", "frame", "frame_until_a_deadline", "envs", "call", "stream"), ANSWER_NS),
     **dict.fromkeys(("room_in_a_segment", "room_in_a_listeners_pipe"), ROOM_NS),
 }
 

@@ -205,7 +205,6 @@ MODULE_OF = {
     "GetLatestRequest": "lucky_session",
     "RestartSessionRequest": "lucky_session",
     "DestroySessionResponse": "lucky_session",
-    "ShareSessionResponse": "lucky_session",
     "GetStateRequest": "lucky_state",
     "GetStateResponse": "lucky_state",
     "SetStateRequest": "lucky_state",

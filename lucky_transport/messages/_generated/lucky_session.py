@@ -31,7 +31,6 @@ __all__ = [
     "SessionRequest",
     "SessionSnapshot",
     "SessionStatus",
-    "ShareSessionResponse",
 ]
 
 
@@ -223,14 +222,3 @@ class RestartSessionRequest:
 @dataclass(slots=True)
 class DestroySessionResponse:
     """There is no session of that id any more."""
-
-
-@dataclass(slots=True)
-class ShareSessionResponse:
-    """The file in /dev/shm from which a client on the same host reads the newest snapshot without a call, and the
-    engine's process id (`engine_started`: when it started, in clock ticks since boot).
-    """
-
-    name: str = ""
-    engine_pid: U32 = 0
-    engine_started: U64 = 0

@@ -201,7 +201,5 @@ METHODS: tuple[Method, ...] = (
         lucky_session.SessionRequest, lucky_session.DestroySessionResponse, WORLD, POOL),
     Method(230, "/lucky_transport.v1.SessionService/GetRecording",
         lucky_session.SessionRequest, lucky_session.SessionRecording, READ, POOL),
-    Method(231, "/lucky_transport.v1.SessionService/ShareSession",
-        lucky_session.SessionRequest, lucky_session.ShareSessionResponse, VIEW, POOL),
 )
 # fmt: on

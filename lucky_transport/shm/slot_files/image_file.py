@@ -1,7 +1,11 @@
 """A file of image slots beside a segment: written by the engine, read by one client.
 
+    byte 0      magic, version, slots, 0 (u32 each), bytes per slot (u64)
     byte 32     park word of an engine that waits for a slot (u32)
     byte 64     per slot 128 bytes: its number (u32 at 0) and its owner (u32 at 4), on one line, as one side uses both
+    byte 4096   the slots, each at a multiple of 4096
+
+Sizes are checked once, against the file's; all positions follow from them.
 
 A slot has one owner at a time: 0 is the engine, any other value the client, from the message that names the slot until
 the client writes 0. Neither touches the other's slots, so no fence and no second try is needed. The number says what a
@@ -16,17 +20,22 @@ import struct
 from pathlib import Path
 
 from lucky_transport import native
+from lucky_transport.errors import SegmentError
 from lucky_transport.rpc.images import ImageRef
-from lucky_transport.shm.files.mapping import Mapping
+from lucky_transport.shm.files.mapping import Mapping, allocate, map_private
 from lucky_transport.shm.files.private_file import remove_private
-from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET, SlotFile
 from lucky_transport.shm.wait import PEER_WAKES
 
-#: What follows a segment's name in the names of its files of images, and of sessions.
-SUFFIX = re.compile(r"\.(images|looks)\.[0-9]{1,10}")
+#: What follows a segment's name in the names of its files of images.
+SUFFIX = re.compile(r"\.images\.[0-9]{1,10}")
 
+SLOTS_OFFSET = 4096
+_ALIGNMENT = 4096
+_HEAD = struct.Struct("<IIIIQ")
+MAGIC, VERSION = 0x4D494B4C, 2  # "LKIM"
 _WORDS, _WORDS_STEP, _OWNER = 64, 128, 4
 _PARK = 32
+_COUNTS = range(1, (SLOTS_OFFSET - _WORDS) // _WORDS_STEP + 1)
 
 
 def _path(base: Path, number: int) -> Path:
@@ -38,20 +47,28 @@ def slot_words(head: bytes) -> list[tuple[int, int]]:
 
     For observers, which read the file and map nothing.
     """
-    slots = ImageFile.slots_in(head)
+    if len(head) < SLOTS_OFFSET:
+        return []
+    magic, version, slots, _, _ = _HEAD.unpack(head[: _HEAD.size])
+    if (magic, version) != (MAGIC, VERSION) or slots not in _COUNTS:
+        return []
     return [struct.unpack_from("<II", head, _WORDS + slot * _WORDS_STEP) for slot in range(slots)]
 
 
-class ImageFile(SlotFile):
-    """One mapped file; `number` names it in messages, `words` are those of each slot. Made by `create` and `open`."""
+class ImageFile:
+    """One mapped file; `number` names it in messages, `words` are those of each slot. Made by `create` and `open`.
 
-    __slots__ = ("_shown", "number", "words")
+    mapping: tells whether it was truncated.
+    """
 
-    MAGIC, VERSION, KIND = 0x4D494B4C, 2, "file of images"  # "LKIM"
-    COUNTS = range(1, (SLOTS_OFFSET - _WORDS) // _WORDS_STEP + 1)
+    __slots__ = ("_memory", "_shown", "mapping", "number", "path", "slot_bytes", "slots", "words")
 
     def __init__(self, path: Path, mapping: Mapping, slots: int, slot_bytes: int, number: int) -> None:
-        super().__init__(path, mapping, slots, slot_bytes)
+        self.path = path
+        self.mapping = mapping
+        self._memory = memoryview(mapping)
+        self.slots = slots
+        self.slot_bytes = slot_bytes
         self.number = number
         self.words: list[native.ImageSlot] = [
             native.ImageSlot(mapping, number=word, owner=word + _OWNER, park=_PARK)
@@ -65,20 +82,46 @@ class ImageFile(SlotFile):
 
         Raises NoSpace, FileExistsError, SegmentError when the system refuses.
         """
+        if slots not in _COUNTS:
+            raise ValueError(f"{slots} slots: expected {_COUNTS[0]} to {_COUNTS[-1]}")
         path = _path(base, number)
+        slot_bytes = max(least_bytes + _ALIGNMENT - 1 & -_ALIGNMENT, _ALIGNMENT)
         hint = "ask for smaller images or fewer streams at once"
-        return cls(path, *cls.allocate(path, slots, least_bytes, hint), number)
+        mapping = allocate(path, SLOTS_OFFSET + slots * slot_bytes, "a file of images", hint)
+        _HEAD.pack_into(mapping, 0, MAGIC, VERSION, slots, 0, slot_bytes)
+        return cls(path, mapping, slots, slot_bytes, number)
 
     @classmethod
     def open(cls, base: Path, number: int) -> ImageFile:
         """Map a file of images. Raises SegmentError when it is gone, foreign, damaged or not as large as it says."""
         path = _path(base, number)
-        return cls(path, *cls.map(path), number)
+        try:
+            mapping = map_private(path, SLOTS_OFFSET, " are no file of images", "connect again")
+        except FileNotFoundError as error:
+            raise SegmentError(
+                f"the file of images {path} cannot be opened: {error.strerror}",
+                backend="shm",
+                hint="the engine may have closed, or run on another host; connect again",
+            ) from error
+        magic, version, slots, _, slot_bytes = _HEAD.unpack(mapping[: _HEAD.size])
+        fits = slot_bytes and slot_bytes % _ALIGNMENT == 0 and SLOTS_OFFSET + slots * slot_bytes == len(mapping)
+        if (magic, version) != (MAGIC, VERSION) or slots not in _COUNTS or not fits:
+            raise SegmentError(
+                f"{path}: magic {magic:#x}, version {version}, {slots} slots of {slot_bytes} bytes in {len(mapping)}, "
+                f"expected {MAGIC:#x}, version {VERSION} and sizes that fit",
+                backend="shm",
+                hint="install the same version on both sides",
+            )
+        return cls(path, mapping, slots, slot_bytes, number)
+
+    def unlink(self) -> None:
+        """Remove the file; what is mapped stays valid. Idempotent."""
+        remove_private(self.path)
 
     def bytes_of(self, slot: int, length: int) -> memoryview:
         """Return the first `length` bytes of a slot, writable; they keep the mapping alive."""
-        start = self.start_of(slot)
-        return self.memory[start : start + length]
+        start = SLOTS_OFFSET + slot * self.slot_bytes
+        return self._memory[start : start + length]
 
     def shown(self, slot: int, length: int) -> memoryview:
         """Return the same, read-only; it may be the view that was returned before."""
@@ -136,7 +179,7 @@ class WriterSlot:
 
 
 def remove_images(base: Path) -> None:
-    """Remove all files of images and sessions of the segment at `base`, whose engine is gone or closing.
+    """Remove all files of images of the segment at `base`, whose engine is gone or closing.
 
     What another user planted under such a name stays.
     """

@@ -117,5 +117,4 @@ REASONS: dict[str, str] = {
     "/lucky_transport.v1.SessionService/RestartSession": "a session's world starts over",
     "/lucky_transport.v1.SessionService/DestroySession": "ends a session and its world",
     "/lucky_transport.v1.SessionService/GetRecording": "what a session was given so far",
-    "/lucky_transport.v1.SessionService/ShareSession": "shows a session in shared memory too, until its client leaves",
 }

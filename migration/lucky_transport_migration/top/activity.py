@@ -34,9 +34,7 @@ from lucky_transport.shm.ring import HEAD_BYTES, MODULUS, READ_POSITION, WRITE_P
 from lucky_transport.shm.segment import segment_files
 from lucky_transport.shm.segment.layout import FIELDS
 from lucky_transport.shm.segment.segment_files import SegmentInfo
-from lucky_transport.shm.slot_files.image_file import SUFFIX, slot_words
-from lucky_transport.shm.slot_files.latest_value import newest_number
-from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET
+from lucky_transport.shm.slot_files.image_file import SLOTS_OFFSET, SUFFIX, slot_words
 from lucky_transport_migration.top import processes
 from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.servers import ServerActivity, ServerRates
@@ -62,17 +60,16 @@ class RingReading:
 
 @dataclass(frozen=True, slots=True)
 class StreamReading:
-    """A file beside the segment. kind: "images", whose slots the client holds or the engine has, or "session".
+    """A file of images beside the segment, whose slots the client holds or the engine has.
 
-    written: images or snapshots so far. rate: of them, a second since the last reading.
+    written: images so far. rate: of them, a second since the last reading.
     """
 
     name: str
-    kind: str
     written: int
     rate: float
-    slots: int = 0
-    held: int = 0
+    slots: int
+    held: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,15 +296,12 @@ class ActivityMonitor(Closing):
                     head = os.pread(fd, SLOTS_OFFSET, 0)
                 finally:
                     os.close(fd)
-                slots, number = slot_words(head), newest_number(head)
-                short = path.name.removeprefix(f"{name}.")
-                if slots:
-                    written = max((one[0] for one in slots), default=0) // 2
+                if slots := slot_words(head):
+                    short = path.name.removeprefix(f"{name}.")
+                    written = max(number for number, _ in slots) // 2
                     held = sum(1 for _, owner in slots if owner)
                     rate = followed.rate(short, written, MODULUS)
-                    found.append(StreamReading(short, "images", written, rate, len(slots), held))
-                elif number is not None:
-                    found.append(StreamReading(short, "session", number, followed.rate(short, number, MODULUS >> 2)))
+                    found.append(StreamReading(short, written, rate, len(slots), held))
         return found
 
     def close(self) -> None:

@@ -132,9 +132,8 @@ def details(engine: EngineActivity) -> Iterator[tuple[str, str]]:
         side = {"ring_c2s": "to engine", "ring_s2c": "to client"}[ring.name]
         yield f"ring {side}", f"{ring.filled / ring.size:.0%} of {size(ring.size)} filled, {size(ring.rate)}/s"
     for stream in engine.streams:
-        held = f", client holds {stream.held} of {stream.slots} slots" if stream.kind == "images" else ""
-        what = "images" if stream.kind == "images" else "snapshots"
-        yield stream.name, f"{stream.written:,} {what}, {rate(stream.rate)}/s{held}"
+        held = f"client holds {stream.held} of {stream.slots} slots"
+        yield stream.name, f"{stream.written:,} images, {rate(stream.rate)}/s, {held}"
 
 
 def server_cells(server: ServerActivity) -> tuple[str, ...]:

@@ -104,7 +104,6 @@
 #define LUCKY_METHOD_SessionService_RestartSession 228u
 #define LUCKY_METHOD_SessionService_DestroySession 229u
 #define LUCKY_METHOD_SessionService_GetRecording 230u
-#define LUCKY_METHOD_SessionService_ShareSession 231u
 #define LUCKY_ERROR_TransportError 1u
 #define LUCKY_ERROR_ConfigError 2u
 #define LUCKY_ERROR_UnknownName 3u
@@ -271,7 +270,6 @@ static const struct {
     {228u, "/lucky_transport.v1.SessionService/RestartSession"},
     {229u, "/lucky_transport.v1.SessionService/DestroySession"},
     {230u, "/lucky_transport.v1.SessionService/GetRecording"},
-    {231u, "/lucky_transport.v1.SessionService/ShareSession"},
 };
 #define LUCKY_Metadatum_key 0
 #define LUCKY_Metadatum_value 1
@@ -884,9 +882,6 @@ static const struct {
 #define LUCKY_GetLatestRequest_after_tick 1
 #define LUCKY_RestartSessionRequest_session_id 0
 #define LUCKY_RestartSessionRequest_seed 1
-#define LUCKY_ShareSessionResponse_name 0
-#define LUCKY_ShareSessionResponse_engine_pid 1
-#define LUCKY_ShareSessionResponse_engine_started 2
 #define LUCKY_GetStateRequest_env 0
 #define LUCKY_GetStateResponse_state 0
 #define LUCKY_SetStateRequest_env 0

@@ -62,7 +62,7 @@ IDS = {
     "lucky_transport.v1.SessionService": (
         220,
         "GetWorlds CreateSession GetSession ListSessions AdvanceSession ActInSession RunSession GetLatest "
-        "RestartSession DestroySession GetRecording ShareSession",
+        "RestartSession DestroySession GetRecording",
     ),
 }
 

@@ -18,7 +18,6 @@ from lucky_transport.errors import SpecError
 from lucky_transport.shm.segment import header, layout
 from lucky_transport.shm.segment.layout import EXTENSION_FIELDS, FIELDS, HEADER_BYTES, SEED_FIELDS, FieldPlace, plan
 from lucky_transport.shm.slot_files.image_file import ImageFile
-from lucky_transport.shm.slot_files.latest_value import LatestValueFile
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 SEED_ORDER = [
@@ -188,14 +187,3 @@ def test_an_image_file_is_as_documented(tmp_path: Path) -> None:
     assert struct.unpack_from("<I", raw, _place(table, "u32 number of slot", 1)) == (8,)
     assert struct.unpack_from("<I", raw, _place(table, "u32 owner of slot", 1)) == (8,)
     assert struct.unpack_from("<I", raw, _place(table, "u32 owner of slot", 0)) == (0,)
-
-
-def test_a_latest_value_file_is_as_documented(tmp_path: Path) -> None:
-    file = LatestValueFile.create(tmp_path / "one.looks.1", 10)
-    file.put(b"look")
-    raw, table = file.path.read_bytes(), _table("Sessions")
-    assert struct.unpack_from("<II", raw) == _head(table)
-    (newest,) = struct.unpack_from("<I", raw, _place(table, "u32 newest"))
-    assert newest >> 2 == 1
-    slot_bytes = struct.unpack_from("<Q", raw, 16)[0]
-    assert raw[4096 + (newest & 3) * slot_bytes :][:12] == b"\x04\0\0\0\0\0\0\0look"

@@ -18,7 +18,6 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, python_command, unique_name
 from lucky_transport.shm.segment import header, segment, segment_files
 from lucky_transport.shm.slot_files.image_file import ImageFile
-from lucky_transport.shm.slot_files.latest_value import LatestValueFile
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport_migration.top import processes
 from lucky_transport_migration.top.activity import ActivityMonitor, EngineActivity
@@ -144,24 +143,16 @@ def test_segments_of_other_users_are_named_and_left_alone(tmp_path: Path) -> Non
     assert reading.of_other_users == {"theirs": 4711}
 
 
-def test_images_and_sessions_beside_a_segment_are_counted(tmp_path: Path) -> None:
+def test_images_beside_a_segment_are_counted(tmp_path: Path) -> None:
     one = made(tmp_path)
     images = ImageFile.create(one.path, 1, 3, 4096)
     images.words[0].take(2)
     images.words[0].hand_over(2)
-    sessions = LatestValueFile.create(tmp_path / "demo.looks.1", 100)
-    sessions.put(b"one")
-    sessions.put(b"two")
     (tmp_path / "demo.images.2").write_bytes(b"no images")
     with ActivityMonitor(tmp_path) as activity:
-        found = {stream.name: stream for stream in only(activity).streams}
-    assert {name: (stream.kind, stream.written) for name, stream in found.items()} == {
-        "images.1": ("images", 1),
-        "looks.1": ("session", 2),
-    }
-    assert (found["images.1"].slots, found["images.1"].held) == (3, 1)
+        [found] = only(activity).streams
+    assert (found.name, found.written, found.slots, found.held) == ("images.1", 1, 3, 1)
     images.unlink()
-    sessions.unlink()
     one.unlink()
 
 

@@ -41,7 +41,7 @@ DEMO = EngineActivity(
     frame_seq=12345,
     steps=StepReading(1234.5, 485e-6, 10.2e-3, 0.25, 5.0),
     rings=(RingReading("ring_c2s", 1 << 19, 1 << 18, 2048.0),),
-    streams=(StreamReading("images.1", "images", 90, 30.0, 3, 1),),
+    streams=(StreamReading("images.1", 90, 30.0, 3, 1),),
 )
 STALE = EngineActivity("old", "stale", num_envs=4, endpoints=("shm://old",))
 GRPC = EngineActivity("pid 9", "no segment", endpoints=("grpc://127.0.0.1:0",), ports=(4711,))

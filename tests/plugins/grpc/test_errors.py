@@ -153,7 +153,6 @@ def endpoint() -> Generator[Endpoint]:
         ("AdvanceSession", {"session_id": "nobody"}, "NOT_FOUND"),
         ("CreateSession", {"map_name": "moon"}, "INVALID_ARGUMENT"),
         ("CreateSession", {"options_json": "[]"}, "INVALID_ARGUMENT"),
-        ("ShareSession", {"session_id": "nobody"}, "UNIMPLEMENTED"),
     ],
 )
 def test_a_foreign_client_gets_the_status_it_expects(

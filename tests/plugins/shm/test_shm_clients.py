@@ -9,7 +9,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,6 +18,7 @@ import pytest
 import lucky_transport
 import lucky_transport_shm.client as shm_client
 from lucky_transport import api
+from lucky_transport.engines.cartpole import CartPoleWorld, CartPoleWorlds
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
     Busy,
@@ -31,7 +32,11 @@ from lucky_transport.errors import (
 )
 from lucky_transport.messages import SetStateRequest
 from lucky_transport.messages.methods import method
+from lucky_transport.process import unique_name
 from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.sessions.api import AdvanceRequest
+from lucky_transport.sessions.batch import WorldsEngine
+from lucky_transport.sessions.client import SessionClient
 from tests.plugins.shm.toys import SCHEMA, connect, engine_process, reset
 from tests.support.interrupted_moments import interrupted_at
 from tests.support.resources import descriptors_of, measure
@@ -257,3 +262,39 @@ def test_an_interrupted_close_is_made_by_the_next_one(name: str, opened: Callabl
             assert not descriptors_of(f"{name}.lock")
             if not is_interrupted:
                 break
+
+
+class MeetingWorlds(CartPoleWorlds):
+    """Worlds none of which ticks before so many do."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.meeting = threading.Barrier(count)
+
+    def create(self, map_name: str, seed: int | None, options: Mapping[str, Any]) -> Any:
+        return MeetingWorld(self.meeting, seed)
+
+
+class MeetingWorld(CartPoleWorld):
+    """A cart that waits for the others."""
+
+    def __init__(self, meeting: threading.Barrier, seed: int | None) -> None:
+        super().__init__(seed)
+        self._meeting = meeting
+
+    def tick(self) -> Sequence[str]:
+        self._meeting.wait(PATIENCE_S)
+        return super().tick()
+
+
+@pytest.mark.parametrize("drives", [True, False], ids=["driver", "command client"])
+def test_sessions_advanced_together_are_under_way_together(drives: bool) -> None:
+    endpoint, worlds = f"shm://{unique_name()}", MeetingWorlds(8)
+    with (
+        api.serve(WorldsEngine(worlds, "meeting"), endpoint),
+        contextlib.nullcontext() if drives else api.open_transport(endpoint),
+        api.open_transport(endpoint) as transport,
+    ):
+        sessions = SessionClient(transport, worlds)
+        outcomes = sessions.advance_all([AdvanceRequest(sessions.create(), 3) for _ in range(8)])
+        assert [done.ticks_done for done in outcomes] == [3] * 8

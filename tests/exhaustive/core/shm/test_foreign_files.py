@@ -29,7 +29,6 @@ from lucky_transport.shm.segment import segment, segment_files
 from lucky_transport.shm.segment.segment import Segment
 from lucky_transport.shm.slot_files.image_file import ImageFile, remove_images
 from lucky_transport.shm.slot_files.image_store import ImageStores
-from lucky_transport.shm.slot_files.latest_value import LatestValueFile
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.foreign_files import KINDS, MakeForeignFile, foreign_uid, make
 from tests.support.resources import descriptors_of
@@ -63,7 +62,6 @@ OPENINGS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "lock": ("one.lock", lambda directory: lockfile.acquire(f"{directory}/one.lock", lockfile.CLIENT)),
     "holder": ("one.lock", lambda directory: lockfile.holder(f"{directory}/one.lock", lockfile.CLIENT)),
     "images": ("one.images.1", lambda directory: ImageFile.open(directory / "one", 1)),
-    "latest value": ("one.looks.1", lambda directory: LatestValueFile.open(directory / "one.looks.1")),
 }
 
 
@@ -122,7 +120,7 @@ def _made(directory: Path) -> Iterator[Segment]:
 def test_what_others_planted_beside_a_segment_is_passed_over_and_left(
     kind: str, shared: Path, make_foreign_file: MakeForeignFile
 ) -> None:
-    planted = {"two", "three", "three.lock", "one.images.1", "one.images.7", "one.looks.7"}
+    planted = {"two", "three", "three.lock", "one.images.1", "one.images.7"}
     with _made(shared) as one:
         copy = one.path.read_bytes()
         for name in planted:

@@ -1,4 +1,4 @@
-"""Files that a process of our own user truncates while steps, calls, streams and snapshots run: a typed error on both
+"""Files that a process of our own user truncates while steps, calls and streams run: a typed error on both
 sides, never a signal.
 """
 
@@ -21,7 +21,6 @@ from lucky_transport.messages import ImageFrame
 from lucky_transport.process import EngineProcess
 from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.shm.slot_files.image_store import ImageStores
-from lucky_transport.shm.slot_files.latest_value import LatestValueFile, LatestValueState
 from tests.support.forked_programs import Programs
 from tests.support.waiting import PATIENCE_S, until
 
@@ -246,23 +245,3 @@ def test_an_engine_whose_image_file_is_truncated_is_told_once_and_goes_on_with_a
     assert seen.data == b"c" * 100_000
     store.close()
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("length", [0, 4096])
-def test_a_truncated_latest_value_file_is_an_error_for_its_reader_and_no_end_for_its_writer(
-    length: int, tmp_path: Path
-) -> None:
-    path = tmp_path / "one.looks.1"
-    writer = LatestValueFile.create(path, 5000)
-    reader = LatestValueFile.open(path)
-    assert writer.put(b"first" * 1000)
-    mark = reader.mark
-    os.truncate(path, length)
-    with contextlib.suppress(SegmentError):  # as soon as it is noticed
-        reader.wait(mark, 1, 50_000_000)
-    with pytest.raises(SegmentError, match=f"{path} was truncated"):
-        reader.read()
-    ended = [not writer.put(b"later" * 1000) for _ in range(3)]
-    assert ended[-1]
-    writer.end(LatestValueState.ENDED)
-    writer.unlink()

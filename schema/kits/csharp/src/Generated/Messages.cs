@@ -4181,29 +4181,6 @@ namespace LuckyTransport
         internal override void Write(TableWriter table) { }
     }
 
-    /// <summary>The file in /dev/shm from which a client on the same host reads the newest snapshot without a call, and
-    /// the engine's process id (`engine_started`: when it started, in clock ticks since boot).</summary>
-    public sealed class ShareSessionResponse : Message
-    {
-        public string Name { get; set; } = "";
-        public uint EnginePid { get; set; }
-        public ulong EngineStarted { get; set; }
-
-        internal override void Read(TableReader table)
-        {
-            Name = table.Text(0);
-            EnginePid = table.UInt32(1);
-            EngineStarted = table.UInt64(2);
-        }
-
-        internal override void Write(TableWriter table)
-        {
-            table.Text(0, Name);
-            table.UInt32(1, EnginePid);
-            table.UInt64(2, EngineStarted);
-        }
-    }
-
     /// <summary>Asks for the state of an env.</summary>
     public sealed class GetStateRequest : Message
     {

@@ -98,7 +98,6 @@ namespace LuckyTransport
             { 228, "/lucky_transport.v1.SessionService/RestartSession" },
             { 229, "/lucky_transport.v1.SessionService/DestroySession" },
             { 230, "/lucky_transport.v1.SessionService/GetRecording" },
-            { 231, "/lucky_transport.v1.SessionService/ShareSession" },
         };
 
         public static class AgentService
@@ -321,8 +320,6 @@ namespace LuckyTransport
                 new UnaryMethod<SessionRequest, DestroySessionResponse>(229, Runs.Pool);
             public static readonly UnaryMethod<SessionRequest, SessionRecording> GetRecording =
                 new UnaryMethod<SessionRequest, SessionRecording>(230, Runs.Pool);
-            public static readonly UnaryMethod<SessionRequest, ShareSessionResponse> ShareSession =
-                new UnaryMethod<SessionRequest, ShareSessionResponse>(231, Runs.Pool);
         }
     }
 }
