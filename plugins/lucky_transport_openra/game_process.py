@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,10 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout
 from lucky_transport.process import ChildProcess
-from lucky_transport.supervisor import Supervisor
 
+_log = logging.getLogger("lucky_transport")
 _LOOK_S = 0.05
+_MOST_FAILURES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +106,59 @@ class GameProcess(ChildProcess):
         return True
 
 
-def supervise(launch: GameLaunch) -> Supervisor[GameProcess]:
-    """Return what keeps that engine running. Its `ensure` raises NotReachable when another program has the port."""
+class Supervisor:
+    """Keeps an engine running: it is started when it is needed, and started again when it has died.
 
-    def start() -> GameProcess:
-        _check_free(launch.port)
-        return GameProcess(launch)
+    Each start counts as a failure until `note_success`. An engine that failed three times in a row is given up: it is
+    not started any more.
+    """
 
-    return Supervisor("openra", start)
+    def __init__(self, launch: GameLaunch) -> None:
+        self._launch = launch
+        self._failures = 0
+        self._process: GameProcess | None = None
+
+    @property
+    def pid(self) -> int:
+        """The running process, 0 when none runs."""
+        process = self._process
+        return process.pid if process is not None and process.is_alive else 0
+
+    def ensure(self) -> GameProcess:
+        """Return the running process, a new one where none runs.
+
+        Raises NotReachable when it is given up, cannot be started or when another program has the port.
+        """
+        if self._process is not None and self._process.is_alive:
+            return self._process
+        words = self.exit_report()
+        self.stop()
+        if self._failures >= _MOST_FAILURES:
+            raise NotReachable(
+                f"openra failed {self._failures} times in a row, last with {words}",
+                backend="openra",
+                hint="mend it, then start anew",
+            )
+        if words:
+            _log.warning("openra ended with %s; it is started again", words)
+        self._failures += 1
+        _check_free(self._launch.port)
+        self._process = GameProcess(self._launch)
+        return self._process
+
+    def note_success(self) -> None:
+        """The engine does what it should: earlier failures are forgotten."""
+        self._failures = 0
+
+    def exit_report(self) -> str:
+        """Return how the process ended and what it wrote last; "" while it runs. It may take a moment to end."""
+        return "" if self._process is None else self._process.exit_report()
+
+    def stop(self) -> None:
+        """End the process; idempotent."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.stop()
 
 
 def _check_free(port: int) -> None:

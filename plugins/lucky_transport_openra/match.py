@@ -21,9 +21,8 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, SessionEnded, Unimplemented, UnknownSession
 from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot
-from lucky_transport.supervisor import Supervisor
 from lucky_transport_openra.bridge_sessions import BridgeSessions
-from lucky_transport_openra.game_process import GameLaunch, GameProcess, supervise
+from lucky_transport_openra.game_process import GameLaunch, GameProcess, Supervisor
 from lucky_transport_openra.lifecycle import Lifecycle, MatchEvent, MatchStage
 from lucky_transport_openra.plays import Play, StreamedPlay, UnaryPlay
 from lucky_transport_openra.skirmish.messages import Orders
@@ -56,7 +55,7 @@ class Match(Closing):
     ) -> None:
         is_ours = isinstance(where, GameLaunch)
         self._launch = where if is_ours else None
-        self._supervisor = supervise(where) if is_ours else None
+        self._supervisor = Supervisor(where) if is_ours else None
         self._endpoint = where.endpoint if is_ours else Endpoint.parse(where)
         self._options = options or MatchOptions()
         self._settings = settings or load_settings()
@@ -139,7 +138,7 @@ class Match(Closing):
         if self._supervisor is not None:
             self._supervisor.stop()
 
-    def _start(self, supervisor: Supervisor[GameProcess]) -> None:
+    def _start(self, supervisor: Supervisor) -> None:
         self._life.on(MatchEvent.RESET)
         process = supervisor.ensure()
         self._life.on(MatchEvent.SPAWNED)
