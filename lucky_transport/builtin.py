@@ -65,11 +65,6 @@ def lucky_transport_commands() -> list[CommandInfo]:
             section="run",
         ),
         CommandInfo(
-            "completion",
-            "lucky_transport.cli.completion:completion",
-            "print the script that completes command lines in a shell",
-        ),
-        CommandInfo(
             "doctor",
             "lucky_transport.cli.doctor:doctor",
             "find what is wrong with this machine and mend it",

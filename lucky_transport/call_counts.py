@@ -16,6 +16,7 @@ import json
 import mmap
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lucky_transport.errors import ConfigError
 from lucky_transport.fork import on_child
 
 _SLOT = 8
@@ -143,6 +145,14 @@ def _counters(fd: int) -> Iterator[Callable[[], None]]:
                 yield map(words.__setitem__, itertools.repeat(index), itertools.count(1)).__next__
     finally:
         os.close(fd)
+
+
+def new_folder() -> Path:
+    """Return a new folder for counts, which only this user can enter; raises ConfigError where there is no room."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="lucky-run-"))
+    except OSError as error:
+        raise ConfigError(f"calls cannot be counted: {error}", hint="set TMPDIR to a folder of yours") from error
 
 
 def read(folder: Path) -> list[ProcessCalls]:

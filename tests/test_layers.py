@@ -66,7 +66,6 @@ LAYERS = (
     "codec",
     "rpc",
     "shm",
-    "count_folders",
     "sessions",
     "host",
     "client",

@@ -1,4 +1,4 @@
-"""Shell completion: click's, with completers for engines and endpoints, and `lucky-transport completion`.
+"""Shell completion: click's, with completers for engines and endpoints.
 
 A completer runs at each press of the key, so nothing here imports NumPy: engines come from the registry, segments and
 servers from their files.
@@ -7,13 +7,7 @@ servers from their files.
 from __future__ import annotations
 
 import click
-from click.shell_completion import (
-    BashComplete,
-    CompletionItem,
-    add_completion_class,
-    get_completion_class,
-    split_arg_string,
-)
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class, split_arg_string
 
 from lucky_transport.config import environment
 
@@ -46,7 +40,8 @@ def complete_endpoints(ctx: click.Context, param: click.Parameter, incomplete: s
     return [CompletionItem(one) for one in sorted(found) if one.startswith(incomplete)]
 
 
-class _Bash(BashComplete):
+@add_completion_class
+class Bash(BashComplete):
     """Click's, but for words with colons: Bash cuts those, and puts what it gets behind the last colon."""
 
     name = "bash"
@@ -68,24 +63,3 @@ class _Bash(BashComplete):
 
     def format_completion(self, item: CompletionItem) -> str:
         return f"{item.type},{item.value[self._cut :]}"
-
-
-def register() -> None:
-    """Have Bash's completion made by the class here."""
-    add_completion_class(_Bash)
-
-
-@click.command(
-    epilog="\b\nExamples:\n"
-    '  eval "$(lucky-transport completion bash)"          # in ~/.bashrc; bash 4.4 or newer\n'
-    '  eval "$(lucky-transport completion zsh)"           # in ~/.zshrc\n'
-    "  lucky-transport completion fish | source           # in ~/.config/fish/config.fish"
-)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes commands, options, engines, endpoints and methods in SHELL."""
-    register()
-    made = get_completion_class(shell)
-    assert made is not None
-    click.echo(made(ctx.find_root().command, {}, "lucky-transport", COMPLETION_VARIABLE).source())

@@ -23,25 +23,20 @@ def doctor(as_json: bool, fix: bool) -> None:
 
     Exit code 0 when nothing failed; warnings name a loss, not a failure.
     """
-    from lucky_transport.count_folders import remove_left_over
     from lucky_transport.diagnosis import shared_memory
     from lucky_transport.diagnosis.check import CheckStatus, Roots
     from lucky_transport.diagnosis.table import examine, healthy
 
     roots = Roots()
     removed = shared_memory.remove_stale_segments(roots) if fix else []
-    folders = remove_left_over(roots.tmp) if fix else []
     rows = examine(roots)
     ok = healthy(rows)
     if as_json:
-        paths = [str(path) for path in (*(one.path for one in removed), *folders)]
-        plain = {"ok": ok, "removed": paths, "checks": [asdict(row) for row in rows]}
+        plain = {"ok": ok, "removed": [str(one.path) for one in removed], "checks": [asdict(row) for row in rows]}
         click.echo(json.dumps(plain, indent=2))
     else:
         for one in removed:
             echo(f"removed {one.path} ({one.size_bytes} bytes)")
-        for folder in folders:
-            echo(f"removed {folder}")
         remedies = [(row.name, row.verdict, row.remedy) for row in rows if row.remedy]
         show("What to do", ("check", "verdict", "remedy"), remedies, empty="nothing", wraps=True)
         rows = sorted(rows, key=lambda row: (CheckStatus.FAIL, CheckStatus.WARN, CheckStatus.OK).index(row.verdict))

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from lucky_transport.cli.completion import COMPLETION_VARIABLE, register
+from lucky_transport.cli.completion import COMPLETION_VARIABLE
 from lucky_transport.config import environment
 from lucky_transport.errors import TransportError, did_you_mean, printable
 from lucky_transport.registry import load, missing_extra, registry
@@ -119,7 +119,6 @@ def cli(verbose: bool) -> None:
 def main() -> NoReturn:
     """Run the command line of this process, or complete one for a shell."""
     if COMPLETION_VARIABLE in environment():
-        register()
         with suppress(TransportError):  # a command whose extra is missing completes to nothing
             cli(prog_name="lucky-transport")
         sys.exit()

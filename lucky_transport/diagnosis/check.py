@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -35,9 +34,4 @@ class Roots:
     """The directories that checks read; a test gives its own."""
 
     shm: Path = Path("/dev/shm")
-    etc: Path = Path("/etc")
-    run: Path = Path("/run")
-    var: Path = Path("/var")
     proc: Path = Path("/proc")
-    cgroup: Path = Path("/sys/fs/cgroup")
-    tmp: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))

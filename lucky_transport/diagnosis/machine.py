@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import os
 import platform
-import pwd
 import resource
 import sys
 from importlib import util
-from pathlib import Path
 
 from lucky_transport.config import load_settings
 from lucky_transport.cuda import libcuda
@@ -56,14 +54,12 @@ def pidfd(roots: Roots) -> Check:
 def cpus(roots: Roots) -> Check:
     """How many CPUs there are for client and engine; spinning needs one for each side."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _cgroup_quota(roots)
-    usable = count if quota is None else min(float(count), quota)
-    seen = f"{count} usable" if quota is None else f"{count} usable, limited to {quota:g} by the container's quota"
-    if usable > 2:
+    seen = f"{count} usable"
+    if count > 2:
         return Check("cpus", CheckStatus.OK, seen)
     meaning = (
         "two spinning sides would take both, with none left for anything else"
-        if usable > 1
+        if count > 1
         else "a spinning side would burn the very time that the other one needs"
     )
     if _configured_wait() == "spin":
@@ -78,42 +74,6 @@ def _configured_wait() -> str:
         return ""
 
 
-def _cgroup_quota(roots: Roots) -> float | None:
-    """Return the CPUs' worth of time that the control group grants, None when it sets no limit."""
-    group = _read(roots.proc / "self" / "cgroup").rpartition("0::")[2].partition("\n")[0].strip("/")
-    here = roots.cgroup / group
-    inside = [here, *here.parents]
-    limits: list[float] = []
-    for place in inside[: inside.index(roots.cgroup) + 1]:
-        quota, _, period = _read(place / "cpu.max").partition(" ")
-        if quota.isdigit():
-            limits.append(int(quota) / int(period))
-    quota, period = (_read(roots.cgroup / "cpu" / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
-    if quota.isdigit() and period.isdigit():  # version 1; -1 there means no limit
-        limits.append(int(quota) / int(period))
-    return min(limits, default=None)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def gil(roots: Roots) -> Check:
-    """How long a busy Python thread beside the loop can delay a step."""
-    if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return Check("gil", CheckStatus.OK, "free-threaded: other Python threads do not delay a step")
-    interval_ms = sys.getswitchinterval() * 1e3
-    return Check(
-        "gil",
-        CheckStatus.OK,
-        f"switch interval {interval_ms:g} ms: a CPU-bound Python thread beside the loop can delay each step by that "
-        "much, on every transport; sys.setswitchinterval(0.0005) shortens it, a process of its own avoids it",
-    )
-
-
 def open_files(roots: Roots) -> Check:
     """How many descriptors a process may hold."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -122,59 +82,6 @@ def open_files(roots: Roots) -> Check:
     if soft == resource.RLIM_INFINITY or soft >= _FEW_FILES:
         return Check("open files", CheckStatus.OK, seen)
     return Check("open files", CheckStatus.WARN, seen, "run `ulimit -n 1024` before the program")
-
-
-def login_sessions(roots: Roots) -> Check:
-    """Whether systemd removes a user's shared memory at logout (RemoveIPC in logind.conf)."""
-    name = "logout"
-    if not (roots.run / "systemd" / "system").is_dir():
-        return Check(name, CheckStatus.OK, "no systemd here: segments stay at logout")
-    if os.getuid() < 1000:
-        return Check(name, CheckStatus.OK, f"user id {os.getuid()} is a system user: systemd keeps its segments")
-    value, source = _remove_ipc(roots)
-    if value in ("no", "false", "off", "0"):
-        return Check(name, CheckStatus.OK, f"RemoveIPC={value} ({source})")
-    user = pwd.getpwuid(os.getuid()).pw_name
-    if (roots.var / "lib" / "systemd" / "linger" / user).exists():
-        return Check(name, CheckStatus.OK, f"RemoveIPC={value} ({source}), but user {user} lingers: never logged out")
-    return Check(
-        name,
-        CheckStatus.WARN,
-        f"RemoveIPC={value} ({source}): the segments of a training left running vanish at the user's last logout",
-        "run `loginctl enable-linger`, or set RemoveIPC=no in /etc/systemd/logind.conf",
-    )
-
-
-def count_folders(roots: Roots) -> Check:
-    """Folders in which programs counted their calls, of a launcher or relay that was killed."""
-    from lucky_transport.count_folders import left_over
-
-    name = "count folders"
-    found = left_over(roots.tmp)
-    if not found:
-        return Check(name, CheckStatus.OK, f"none is left over in {roots.tmp}")
-    shown = ", ".join(folder.name for folder in found[:3])
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return Check(
-        name,
-        CheckStatus.WARN,
-        f"left over in {roots.tmp}: {shown}{more}",
-        "remove them: `lucky-transport doctor --fix`",
-    )
-
-
-def _remove_ipc(roots: Roots) -> tuple[str, str]:
-    """Return the value in force and where it is set; drop-ins win over the file, later names over earlier ones."""
-    value, source = "yes", "default"
-    main = roots.etc / "systemd" / "logind.conf"
-    drop_ins = (root / "systemd" / "logind.conf.d" for root in (roots.run, roots.etc))
-    parts = sorted((part for folder in drop_ins for part in folder.glob("*.conf")), key=lambda part: part.name)
-    for path in (main, *parts):
-        for line in _read(path).splitlines():
-            key, _, setting = line.partition("=")
-            if key.strip() == "RemoveIPC":
-                value, source = setting.strip().lower(), str(path)
-    return value, source
 
 
 def settings(roots: Roots) -> Check:

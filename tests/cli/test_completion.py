@@ -108,17 +108,10 @@ def test_a_command_that_cannot_be_loaded_completes_to_nothing(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_of_each_shell_is_printed(shell: str) -> None:
-    done = CliRunner().invoke(cli, ["completion", shell])
-    assert done.exit_code == 0, done.output
-    assert f"_LUCKY_TRANSPORT_COMPLETE={shell}_complete" in done.output
-
-
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_bash_itself_completes_by_the_script(tmp_path: Path, make_segment: MakeSegment) -> None:
+def test_bash_itself_completes_by_the_script(run: Run, tmp_path: Path, make_segment: MakeSegment) -> None:
     name = make_segment().name
-    script = CliRunner().invoke(cli, ["completion", "bash"]).output
+    script = run(_LUCKY_TRANSPORT_COMPLETE="bash_source").stdout
     command = tmp_path / "lucky-transport"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m lucky_transport "$@"\n')
     command.chmod(0o755)

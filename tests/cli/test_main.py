@@ -73,7 +73,7 @@ PROGRAM = ("run", "--endpoint", "shm://nowhere", "--", sys.executable, "-c", "pa
         (("--help",), SLOW),
         (("-h",), SLOW),
         (PROGRAM, SLOW),
-        *((arguments, ()) for arguments in (("--version",), ("ls",), ("completion", "bash"))),
+        *((arguments, ()) for arguments in (("--version",), ("ls",))),
         *(((name, "--help"), ()) for name in sorted(registry().commands)),
     ],
     ids=lambda value: " ".join(value[:2]),

@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
-from lucky_transport.call_counts import CallCounters, Calls
-from lucky_transport.count_folders import new_folder, remove_folder
+from lucky_transport.call_counts import CallCounters, Calls, new_folder
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable
 from lucky_transport.shm.files.server_description import described
@@ -70,7 +69,7 @@ class Relay:
     def _close(self) -> None:
         self._channel.close()
         self._pool.shutdown(wait=False)
-        remove_folder(self._folder)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _count(self, address: str, method: str) -> None:
         if method in self._counted or len(self._counted) < _MOST_COUNTED:

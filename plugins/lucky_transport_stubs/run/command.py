@@ -13,9 +13,9 @@ from typing import NoReturn, TextIO
 
 import click
 
+from lucky_transport.call_counts import new_folder
 from lucky_transport.cli.completion import complete_endpoints
 from lucky_transport.config import Launch, Settings, environment, load_launch, load_settings
-from lucky_transport.count_folders import new_folder
 from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport_stubs.run import launch
 from lucky_transport_stubs.run.activation import variables

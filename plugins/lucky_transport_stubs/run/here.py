@@ -18,9 +18,8 @@ _EARLY = "grpc" in sys.modules
 import grpc  # noqa: E402 - after the look
 from grpc._cython import cygrpc  # noqa: E402
 
-from lucky_transport.call_counts import CallCounters, Calls  # noqa: E402
+from lucky_transport.call_counts import CallCounters, Calls, new_folder  # noqa: E402
 from lucky_transport.config import Launch, Settings, environment, export, load_launch, load_settings  # noqa: E402
-from lucky_transport.count_folders import new_folder  # noqa: E402
 from lucky_transport_stubs.run.activation import activate, variables  # noqa: E402
 from lucky_transport_stubs.run.notice import say  # noqa: E402
 from lucky_transport_stubs.run.patches import patched  # noqa: E402

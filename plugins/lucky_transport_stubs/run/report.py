@@ -6,6 +6,7 @@ Each line names its subject: the target as the program wrote it, and where it we
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.call_counts import Calls, ProcessCalls, read
-from lucky_transport.count_folders import remove_folder
 from lucky_transport.errors import plural, printable
 from lucky_transport.other_grpc import why_unmoved
 from lucky_transport_stubs.run.notice import tell
@@ -48,7 +48,7 @@ class Report:
         unreached = [one for one in escapes if one.pid not in dict(absent)]
         reached_pids = [pid for pid, _ in reached]
         report = cls(read(folder), dict(absent), unreached, reached_pids, others, not folder.is_dir())
-        remove_folder(folder)  # a process that goes on may just have added a file
+        shutil.rmtree(folder, ignore_errors=True)  # a process that goes on may just have added a file
         return report
 
     def plain(self) -> dict[str, Any]:

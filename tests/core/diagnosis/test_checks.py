@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import platform
-import pwd
 import re
 import resource
 import subprocess
@@ -38,7 +37,7 @@ class System:
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder, self.patch = folder, patch
-        names = ("shm", "etc", "run", "var", "proc", "cgroup")
+        names = ("shm", "proc")
         for name in names:
             (folder / name).mkdir()
         self.shm = folder / "shm"
@@ -68,12 +67,6 @@ class System:
 
     def cpus(self, count: int) -> None:
         self.answers(os, sched_getaffinity=set(range(count)))
-
-    def user(self, uid: int = 1000) -> None:
-        """A user on a machine with systemd."""
-        self.answers(os, getuid=uid)
-        self.answers(pwd, getpwuid=pwd.struct_passwd(("robot", "x", uid, uid, "", "/home/robot", "/bin/sh")))
-        self.write(run__systemd__system__x="", etc__systemd__x="")
 
     def free(self, free_mib: int) -> None:
         self.answers(
@@ -108,31 +101,6 @@ def nothing(system: System) -> None:
     """The system is as it is."""
 
 
-def logind(*texts: str) -> Callable[[System], None]:
-    """A user of a machine whose logind.conf, and a drop-in, have these lines."""
-
-    def prepare(system: System) -> None:
-        system.user()
-        names = ("etc__systemd__loginddotconf", "etc__systemd__loginddotconfdotd__10-ipcdotconf")
-        system.write(**{name: f"[Login]\n{text}\n" for name, text in zip(names, texts, strict=False)})
-
-    return prepare
-
-
-def quotas(system: System) -> None:
-    system.cpus(16)
-    system.write(proc__self__cgroup="0::/outer/inner\n")
-    system.write(cgroup__outer__inner__cpudotmax="max 100000\n", cgroup__outer__cpudotmax="150000 100000\n")
-
-
-def older_quota(quota: str) -> Callable[[System], None]:
-    def prepare(system: System) -> None:
-        system.cpus(16)
-        system.write(cgroup__cpu__cpudotcfs_quota_us=f"{quota}\n", cgroup__cpu__cpudotcfs_period_us="100000\n")
-
-    return prepare
-
-
 def spinning(count: int) -> Callable[[System], None]:
     def prepare(system: System) -> None:
         system.cpus(count)
@@ -159,11 +127,6 @@ ROWS: list[tuple[Callable[[Roots], Check], Callable[[System], object], CheckStat
     (machine.cpus, lambda s: s.cpus(3), OK, "^3 usable((?!spin).)*$", ""),
     (machine.cpus, spinning(2), WARN, "", ""),
     (machine.cpus, spinning(3), OK, "", ""),
-    (machine.cpus, quotas, OK, "limited to 1.5 by the container's quota", ""),
-    (machine.cpus, older_quota("200000"), OK, "limited to 2 by", ""),
-    (machine.cpus, older_quota("-1"), OK, "^((?!limited).)*$", ""),
-    (machine.gil, lambda s: s.answers(sys, getswitchinterval=0.0025), OK, "2.5 ms", ""),
-    (machine.gil, lambda s: s.answers(sys, _is_gil_enabled=False), OK, "free-threaded", ""),
     (
         machine.open_files,
         lambda s: s.answers(resource, getrlimit=(64, 4096)),
@@ -185,13 +148,6 @@ ROWS: list[tuple[Callable[[Roots], Check], Callable[[System], object], CheckStat
         "^soft limit unlimited, hard limit unlimited",
         "",
     ),
-    (machine.login_sessions, nothing, OK, "", ""),
-    (machine.login_sessions, lambda s: s.user(0), OK, "", ""),
-    (machine.login_sessions, logind(), WARN, r"RemoveIPC=yes \(default\)", "loginctl enable-linger"),
-    (machine.login_sessions, logind("RemoveIPC=no"), OK, "", ""),
-    (machine.login_sessions, logind("#RemoveIPC=no"), WARN, "", ""),
-    (machine.login_sessions, logind("RemoveIPC=no", "RemoveIPC = yes"), WARN, r"logind.conf.d/10-ipc.conf", ""),
-    (machine.login_sessions, lambda s: (s.user(), s.write(var__lib__systemd__linger__robot="")), OK, "", ""),
     (machine.settings, nothing, OK, "^all at their defaults", ""),
     (
         machine.settings,

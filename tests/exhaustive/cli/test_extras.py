@@ -162,12 +162,6 @@ def test_a_line_is_completed(hidden: Hidden) -> None:
     assert "plain,toy" in done.stdout.splitlines()
 
 
-def test_the_script_for_a_shell_is_printed(hidden: Hidden) -> None:
-    done = hidden("completion", "bash")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "complete" in done.stdout
-
-
 def test_ls_lists_what_is_installed_and_fails_at_a_segment(hidden: Hidden, make_segment: MakeSegment) -> None:
     make_segment()
     for kind in ("transports", "commands"):

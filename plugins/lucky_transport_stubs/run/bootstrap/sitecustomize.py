@@ -124,7 +124,6 @@ def _lead():
     folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"lucky-run-{os.urandom(8).hex()}")
     try:
         os.mkdir(folder, 0o700)
-        _hold(folder)
     except OSError as error:
         if sys.stderr.isatty() or os.environ.get("LUCKY_RUN_REPORT") == "-":
             sys.stderr.write(f"lucky-transport: pid {os.getpid()}: calls are not counted: {error}\n")
@@ -133,25 +132,10 @@ def _lead():
     atexit.register(_report, folder, os.getpid())
 
 
-def _hold(folder):
-    """Lock the folder until this process ends, as lucky_transport/count_folders.py does."""
-    path = os.path.join(folder, "free.lock")
-    lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        os.lockf(lock, os.F_TLOCK, 1)
-        os.set_inheritable(lock, True)  # a program that executes itself anew keeps it
-        os.rename(path, os.path.join(folder, "maker.lock"))
-    except OSError:  # a file system without locks: without the file nobody takes the folder for left over
-        os.close(lock)
-        os.unlink(path)
-
-
 def _report(folder, pid):
     if os.getpid() != pid:
         return  # a forked child that ends as a program does
-    if os.path.isdir(folder) and all(
-        name.endswith((".reached", ".lock")) for name in os.listdir(folder)
-    ):  # there was no call
+    if os.path.isdir(folder) and all(name.endswith(".reached") for name in os.listdir(folder)):  # there was no call
         import shutil
 
         shutil.rmtree(folder, ignore_errors=True)

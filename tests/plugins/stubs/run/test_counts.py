@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.call_counts import CallCounter, CallCounters, Calls, ProcessCalls, read
-from lucky_transport.count_folders import new_folder
+from lucky_transport.call_counts import CallCounter, CallCounters, Calls, ProcessCalls, new_folder, read
 from lucky_transport_stubs.run.report import Report
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport.count_folders import left_over
 from lucky_transport.process import unique_name
 from lucky_transport_stubs.run.activation import BOOTSTRAP
 from tests.plugins.stubs.run.conftest import Launch
@@ -212,23 +211,6 @@ import grpc
         assert "activated" in done.stdout
 
 
-def test_the_counts_of_a_program_that_was_killed_are_left_over(packages: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    path = os.pathsep.join([BOOTSTRAP, str(packages)])
-    with subprocess.Popen(
-        [sys.executable, "-c", "print('started', flush=True); input()"],
-        env={"PYTHONPATH": path, "LUCKY_TRANSPORT": "shm", "TMPDIR": str(folder)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == b"started\n"
-        assert left_over(folder) == []
-        program.kill()
-    assert left_over(folder) == list(folder.iterdir()) != []
-
-
 def test_a_program_that_executes_itself_anew_keeps_its_folder_and_reports(packages: Path, tmp_path: Path) -> None:
     again = """
 import os, sys
@@ -252,7 +234,6 @@ input()
         assert program.stdout is not None
         assert "activated" in program.stdout.readline()
         assert list(folder.iterdir()) == [Path(program.stdout.readline().strip())]
-        assert left_over(folder) == []
         program.communicate("\n")
     assert list(folder.iterdir()) == []
 
@@ -262,22 +243,6 @@ def test_a_folder_that_was_removed_is_reported_too(packages: Path, tmp_path: Pat
     remove = "import grpc, os, shutil; shutil.rmtree(os.environ['LUCKY_RUN_FOLDER'])"
     done = start(remove, packages, TMPDIR=str(tmp_path), LUCKY_RUN_REPORT="-")
     assert (done.stdout.splitlines()[-1], done.stderr) == ("told", "")
-
-
-def test_where_no_file_can_be_locked_calls_are_counted_too(packages: Path, launcher: Path, tmp_path: Path) -> None:
-    (launcher / "sitecustomize.py").write_text("""
-import os
-def lockf(*_):
-    raise OSError(37, "No locks available")
-os.lockf = lockf
-""")
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    look = "import grpc, os; print(os.listdir(os.environ['LUCKY_RUN_FOLDER']))"
-    done = start(look, packages, before=(launcher,), TMPDIR=str(folder), LUCKY_RUN_REPORT="-")
-    assert "calls are not counted" not in done.stderr
-    assert done.stdout.splitlines()[-1].startswith("["), done.stderr
-    assert "maker.lock" not in done.stdout
 
 
 def test_a_program_without_grpc_learns_that_from_python_itself() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.count_folders import remove_left_over
 from lucky_transport_stubs.run.launch import end_like
 from tests.support.waiting import PATIENCE_S, until, until_none_left
 
@@ -206,7 +206,8 @@ def test_whoever_kills_the_launcher_kills_the_program(start: Start, environ: dic
     launcher.kill()
     launcher.wait(PATIENCE_S)
     until(lambda: not _is_alive(program))
-    assert len(remove_left_over(Path(environ["TMPDIR"]))) == 1  # as `doctor --fix` does
+    [counts] = Path(environ["TMPDIR"]).iterdir()  # what was counted stays
+    shutil.rmtree(counts)
 
 
 def _is_alive(pid: str) -> bool:
