@@ -1,8 +1,7 @@
 """The settings of one connection.
 
-Precedence: argument > environment (`LUCKY_*`) > `lucky_transport.toml` > `[tool.lucky_transport]` of pyproject.toml >
-default. The files are searched for from the working directory upwards, as `found_file` says. No other module reads or
-writes os.environ or reads these files.
+Precedence: argument > environment (`LUCKY_*`) > `lucky_transport.toml` > default. The file is searched for from the
+working directory upwards, as `found_file` says. No other module reads or writes os.environ or reads that file.
 """
 
 from __future__ import annotations
@@ -184,9 +183,9 @@ def load_settings(
     environ = _our_variables() if environ is None else environ
     _warn_of_unknown(environ)
     raw: dict[str, tuple[Any, str]] = {}
-    for source, values in _file_values(directory):
-        for key, value in values.items():
-            raw[_known(key, source)] = (value, source)
+    source, found = _file_values(directory)
+    for key, value in found.items():
+        raw[_known(key, source)] = (value, source)
     for key in _READERS:
         variable = f"LUCKY_{key.upper()}"
         if environ.get(variable):
@@ -288,9 +287,7 @@ def load_table(name: str, directory: Path | None = None) -> tuple[dict[str, Any]
     if path is None:
         return {}, f"lucky_transport.toml: [{name}]"
     source = f"{path}: [{name}]"
-    values, refused = _parsed(path)
-    if refused:
-        raise refused
+    values = _parsed(path)
     for key in name.split("."):
         table: Any = values.get(key, {})
         if not isinstance(table, dict):
@@ -336,42 +333,24 @@ def _known(key: str, source: str, others: Collection[str] = ()) -> str:
     return key
 
 
-def _file_values(directory: Path | None) -> list[tuple[str, dict[str, Any]]]:
-    """Return (source, values) of the nearest configuration files, the weaker first."""
-    found: list[tuple[str, dict[str, Any]]] = []
-    for name, table in (("pyproject.toml", ("tool", "lucky_transport")), ("lucky_transport.toml", ())):
-        path = find_up(name, directory)
-        if path is None:
-            continue
-        try:
-            parsed, refused = _parsed(path, table)
-        except ConfigError:
-            if table:  # a pyproject.toml without our table may be broken: that is not ours to report
-                continue
-            raise
-        values: Any = parsed
-        for key in table:
-            values = cast("dict[str, Any]", values).get(key, {}) if isinstance(values, dict) else {}
-        if refused and values:
-            raise refused
-        if not isinstance(values, dict):
-            raise ConfigError(f"{path}: {'.'.join(table)} = {values!r}", hint="write a table, [tool.lucky_transport]")
-        scalars = {k: v for k, v in cast("dict[str, Any]", values).items() if not isinstance(v, dict)}
-        if scalars:
-            found.append((str(path), scalars))
-    return found
+def _file_values(directory: Path | None) -> tuple[str, dict[str, Any]]:
+    """Return the name of the nearest configuration file and the settings in it, those outside of its tables."""
+    path = find_up("lucky_transport.toml", directory)
+    if path is None:
+        return "", {}
+    return str(path), {key: value for key, value in _parsed(path).items() if not isinstance(value, dict)}
 
 
-def _parsed(path: Path, table: tuple[str, ...] = ()) -> tuple[Any, ConfigError | None]:
-    """Return the values of a file, and why they must not be obeyed; none of one whose text does not name the table."""
-    refused = None
+def _parsed(path: Path) -> dict[str, Any]:
+    """Return the values of a file; raises ConfigError for a malformed one and for one that must not be obeyed."""
     try:
         with open_found(path) as file:
             refused = refusal(path, file.fileno())
-            text = file.read().decode()
-            return (_toml(text) if all(name in text for name in table) else {}), refused
+            if refused is None:
+                return _toml(file.read().decode())
     except (OSError, ValueError) as error:
-        raise refused or ConfigError(f"{path}: {error}", hint="mend the file") from error
+        raise ConfigError(f"{path}: {error}", hint="mend the file") from error
+    raise refused
 
 
 @lru_cache(maxsize=4)

@@ -1,4 +1,4 @@
-"""Settings: argument > environment > lucky_transport.toml > pyproject.toml > default; errors name the place."""
+"""Settings: argument > environment > lucky_transport.toml > default; errors name the place."""
 
 from __future__ import annotations
 
@@ -33,14 +33,12 @@ def _write(directory: Path, name: str, text: str) -> Path:
 
 
 def test_each_source_beats_the_ones_behind_it(tmp_path: Path) -> None:
-    pyproject = _write(tmp_path, "pyproject.toml", "[tool.lucky_transport]\nwait = 'spin'\ntransport = 'a'\n")
     own = _write(tmp_path, "lucky_transport.toml", "transport = 'b'\nshm_name = 'file'\nendpoint = 'shm://file'\n")
     environ = {"LUCKY_SHM_NAME": "environment", "LUCKY_ENDPOINT": "shm://environment"}
     settings = load_settings({"endpoint": "shm://argument"}, environ=environ, directory=tmp_path)
-    assert (settings.wait, settings.transport, settings.shm_name) == ("spin", "b", "environment")
+    assert (settings.wait, settings.transport, settings.shm_name) == ("adaptive", "b", "environment")
     assert settings.endpoint == "shm://argument"
     assert settings.sources == {
-        "wait": str(pyproject),
         "transport": str(own),
         "shm_name": "environment variable LUCKY_SHM_NAME",
         "endpoint": "argument",
@@ -132,9 +130,7 @@ def test_a_wrong_argument_is_named(key: str, value: Any, tmp_path: Path) -> None
         load_settings({key: value}, environ={}, directory=tmp_path)
 
 
-def test_a_broken_file_of_ours_is_reported_and_a_broken_pyproject_is_not(tmp_path: Path) -> None:
-    _write(tmp_path, "pyproject.toml", "[tool\n")
-    assert load_settings(environ={}, directory=tmp_path) == Settings()
+def test_a_broken_file_is_reported(tmp_path: Path) -> None:
     path = _write(tmp_path, "lucky_transport.toml", "wait = \n")
     with pytest.raises(ConfigError, match=rf"^{path}: .*; mend the file"):
         load_settings(environ={}, directory=tmp_path)
@@ -144,12 +140,6 @@ def test_tables_in_the_file_belong_to_others(tmp_path: Path) -> None:
     """The migration kit keeps its stages in tables of the same file."""
     _write(tmp_path, "lucky_transport.toml", "wait = 'spin'\n[stages]\nStep = 'shadow'\n")
     assert load_settings(environ={}, directory=tmp_path).wait == "spin"
-
-
-def test_a_value_where_our_table_should_be_is_reported(tmp_path: Path) -> None:
-    path = _write(tmp_path, "pyproject.toml", "[tool]\nlucky_transport = 'shm'")
-    with pytest.raises(ConfigError, match=rf"^{path}: tool.lucky_transport = 'shm'; write a table"):
-        load_settings(environ={}, directory=tmp_path)
 
 
 def test_sockets_lie_in_the_users_runtime_directory_else_in_tmp(tmp_path: Path) -> None:
@@ -237,11 +227,6 @@ def test_variables_of_tests_and_of_the_launcher_are_known(tmp_path: Path, caplog
     ]
     load_settings(environ=dict.fromkeys(names, ""), directory=tmp_path)
     assert caplog.records == []
-
-
-def test_somebody_elses_odd_pyproject_is_ignored(tmp_path: Path) -> None:
-    _write(tmp_path, "pyproject.toml", "tool = 5")
-    assert load_settings(environ={}, directory=tmp_path) == Settings()
 
 
 def test_without_a_file_every_table_is_empty(tmp_path: Path) -> None:

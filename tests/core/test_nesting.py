@@ -81,8 +81,3 @@ def test_a_file_of_settings_that_is_nested_too_deeply_is_named(depth: int, tmp_p
     for load in (lambda: load_settings(environ={}, directory=tmp_path), lambda: load_table("stages", tmp_path)):
         with pytest.raises(ConfigError, match=f"{path}: nested deeper than 64 levels; mend the file"):
             load()
-
-
-def test_a_pyproject_that_is_nested_too_deeply_is_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text(f"a = {_list(1000)}")
-    assert load_settings(environ={}, directory=tmp_path).sources == {}
