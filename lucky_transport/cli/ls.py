@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lucky_transport.cli.tables import echo, show
-from lucky_transport.diagnosis import inventory
+from lucky_transport.diagnosis import packages
 from lucky_transport.errors import plural
 from lucky_transport.registry import registry
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lucky_transport.diagnosis.servers import ServerReport
 
 
-_INSTALLED = {"transports": inventory.transports, "engines": inventory.engines, "commands": inventory.commands}
+_INSTALLED = {"transports": packages.transports, "engines": packages.engines, "commands": packages.commands}
 
 
 @click.command(
@@ -33,7 +33,7 @@ def ls(kind: str | None, as_json: bool) -> None:
     Servers are those of gRPC in shared memory: of a program under `lucky-transport run`, or one that makes them. Calls
     are counted under `run`, over shared memory and over gRPC together.
     """
-    broken = inventory.broken_plugins()
+    broken = packages.failed_plugins()
     if as_json:
         _print_json(broken)
         return
@@ -50,7 +50,7 @@ def ls(kind: str | None, as_json: bool) -> None:
         counts = ", ".join(plural(len(infos), name) for name, infos in installed.items())
         click.echo(f"Installed: {counts}. `lucky-transport ls engines` lists the engines, and so on.")
     elif kind == "commands":
-        show("Commands", ("name", "summary", "usable"), [(i.name, i.summary, _usable(i)) for i in inventory.commands()])
+        show("Commands", ("name", "summary", "usable"), [(i.name, i.summary, _usable(i)) for i in packages.commands()])
     else:
         rows = [
             (item.name, " ".join(item.names) or "-", item.extra or "-", item.summary, _usable(item))
@@ -129,11 +129,11 @@ def _show_segments(segments: list[Any]) -> None:
         click.echo("A stopped engine goes on after `kill -CONT` of its pid.")
 
 
-def _usable(item: inventory.InventoryEntry) -> str:
+def _usable(item: packages.InventoryEntry) -> str:
     return "yes" if item.loadable else f"no: {item.problem}"
 
 
-def _item_plain(kind: str, item: inventory.InventoryEntry) -> dict[str, Any]:
+def _item_plain(kind: str, item: packages.InventoryEntry) -> dict[str, Any]:
     plain: dict[str, Any] = {"name": item.name, "summary": item.summary}
     if kind != "commands":
         plain |= {"schemes" if kind == "transports" else "variants": list(item.names), "extra": item.extra}

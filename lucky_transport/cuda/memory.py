@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from lucky_transport.cuda.events import DeviceEvents
+    from lucky_transport.cuda.driver import DeviceEvents
 
 
 _POLL_S = 0.001

@@ -1,16 +1,20 @@
-"""Checks of what is installed, against what the metadata of this distribution requires: versions, extras, plugins."""
+"""What is installed: transports, engines and commands, each loaded to find out whether it can be used.
+
+And checks of it against what the metadata of this distribution requires: versions, extras, plugins.
+"""
 
 from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 
-from lucky_transport.diagnosis import inventory
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
-from lucky_transport.registry import Registry
+from lucky_transport.errors import TransportError
+from lucky_transport.hookspecs import CommandInfo, EngineInfo, TransportInfo
+from lucky_transport.registry import Registry, load, registry
 from lucky_transport.version import install_command
 
 DISTRIBUTION = "lucky-transport"
@@ -98,7 +102,7 @@ def _flattened(extra: str, found: dict[str, list[Requirement]], within: frozense
     return flat
 
 
-def _problem(requirement: Requirement) -> str:
+def _unmet(requirement: Requirement) -> str:
     """Return why `requirement` is not met, "" when it is."""
     try:
         version = metadata.version(requirement.name)
@@ -118,7 +122,7 @@ def _problem(requirement: Requirement) -> str:
 def versions(roots: Roots) -> Check:
     """Versions of this package, of what it always needs and of the extras' packages that are there."""
     needed = requirements()
-    problems = [problem for one in needed[""] if (problem := _problem(one))]
+    problems = [problem for one in needed[""] if (problem := _unmet(one))]
     named = [one.name for extra, ones in needed.items() if extra not in _COLLECTIONS for one in ones]
     seen = [f"{DISTRIBUTION} {metadata.version(DISTRIBUTION)}"]
     for name in dict.fromkeys(named):
@@ -139,7 +143,7 @@ def extras(roots: Roots) -> Check:
     for extra, ones in requirements().items():
         if not extra or extra in _COLLECTIONS:
             continue
-        problems = [problem for one in ones if (problem := _problem(one))]
+        problems = [problem for one in ones if (problem := _unmet(one))]
         if any(not problem.endswith(_ABSENT) for problem in problems):
             wrong[extra] = "; ".join(problems)
         else:
@@ -153,14 +157,75 @@ def extras(roots: Roots) -> Check:
     return Check("extras", CheckStatus.WARN, f"{seen}; wrong: {found}", install_command(",".join(wrong)))
 
 
+_Info = TransportInfo | EngineInfo | CommandInfo
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryEntry:
+    """A transport, engine or command of a plugin; `names` are its URL schemes or variants, `problem` "" if it loads."""
+
+    name: str
+    summary: str
+    names: tuple[str, ...] = ()
+    extra: str = ""
+    problem: str = ""
+
+    @property
+    def loadable(self) -> bool:
+        """True when it can be used here."""
+        return not self.problem
+
+
+def transports(found: Registry | None = None) -> list[InventoryEntry]:
+    """Return every transport, by name; both of its ends are loaded."""
+    infos = (found or registry()).transports.values()
+    return _entries((info, "transport", info.schemes, (info.client, info.server)) for info in infos)
+
+
+def engines(found: Registry | None = None) -> list[InventoryEntry]:
+    """Return every engine, by name; its factory is loaded, no engine is made."""
+    return _entries((info, "engine", info.variants, (info.factory,)) for info in (found or registry()).engines.values())
+
+
+def commands(found: Registry | None = None) -> list[InventoryEntry]:
+    """Return every subcommand, by name; its module is loaded."""
+    return _entries((info, "command", (), (info.command,)) for info in (found or registry()).commands.values())
+
+
+def _entries(offered: Iterable[tuple[_Info, str, tuple[str, ...], tuple[str, ...]]]) -> list[InventoryEntry]:
+    """Return the entries of what is offered: its info, what it is, its further names, what is loaded of it."""
+    entries = [
+        InventoryEntry(
+            info.name, info.summary, names, info.extra, _problem(targets, f"{kind} {info.name!r}", info.extra)
+        )
+        for info, kind, names, targets in offered
+    ]
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def failed_plugins(found: Registry | None = None) -> dict[str, str]:
+    """Return plugin name -> why it could not be loaded at all."""
+    broken = (found or registry()).broken
+    return {name: f"{type(error).__name__}: {error}" for name, error in sorted(broken.items())}
+
+
+def _problem(targets: Iterable[str], owner: str, extra: str) -> str:
+    for target in filter(None, targets):
+        try:
+            load(target, owner=owner, extra=extra)
+        except TransportError as error:
+            return str(error)
+    return ""
+
+
 def broken_plugins(roots: Roots, found: Registry | None = None) -> Check:
     """Plugins whose import fails for another reason than a missing extra."""
-    lacking = {extra for extra, ones in requirements().items() if any(_problem(one) for one in ones)}
-    broken = dict(inventory.broken_plugins(found))
-    loaders: tuple[Callable[[Registry | None], list[inventory.InventoryEntry]], ...] = (
-        inventory.transports,
-        inventory.engines,
-        inventory.commands,
+    lacking = {extra for extra, ones in requirements().items() if any(_unmet(one) for one in ones)}
+    broken = dict(failed_plugins(found))
+    loaders: tuple[Callable[[Registry | None], list[InventoryEntry]], ...] = (
+        transports,
+        engines,
+        commands,
     )
     working: list[str] = []
     for items in loaders:

@@ -12,8 +12,16 @@ from lucky_transport.call import Call
 from lucky_transport.engine import Buffers, CallHandler, StreamHandler
 from lucky_transport.errors import LocalProtocolError
 from lucky_transport.futures import completed
-from lucky_transport.interceptors.chain import chained, hooks_of, result_of
-from lucky_transport.interceptors.interceptor import CallDetails, InterceptionPoint, Interceptor, Side, StepDetails
+from lucky_transport.interceptors.interceptor import (
+    CallDetails,
+    InterceptionPoint,
+    Interceptor,
+    Side,
+    StepDetails,
+    chained,
+    hooks_of,
+    result_of,
+)
 from lucky_transport.interceptors.streams import InterceptedItems
 from lucky_transport.messages.methods import BY_NAME
 from lucky_transport.spec.batch_spec import BatchSpec

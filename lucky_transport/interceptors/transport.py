@@ -20,8 +20,16 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, PeerTimeout
 from lucky_transport.futures import CallFuture, completed, on_cancel
-from lucky_transport.interceptors.chain import chained, hooks_of, result_of
-from lucky_transport.interceptors.interceptor import CallDetails, InterceptionPoint, Interceptor, Side, StepDetails
+from lucky_transport.interceptors.interceptor import (
+    CallDetails,
+    InterceptionPoint,
+    Interceptor,
+    Side,
+    StepDetails,
+    chained,
+    hooks_of,
+    result_of,
+)
 from lucky_transport.interceptors.streams import InterceptedAsyncStream, InterceptedStream
 from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Frame, Stream, Transport

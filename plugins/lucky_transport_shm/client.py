@@ -41,7 +41,6 @@ from lucky_transport.shm.files.socket_path import live_socket
 from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.channel import Result, action_format, channel_offsets, peer_bits
 from lucky_transport.shm.segment.layout import EngineState
-from lucky_transport.shm.segment.owners import engine_of
 from lucky_transport.shm.segment.segment import Segment, open_segment
 from lucky_transport.shm.segment.segment_files import remove_stale
 from lucky_transport.shm.segment.segment_pipe import SegmentPipe
@@ -75,7 +74,7 @@ def connect(endpoint: Endpoint, settings: Settings) -> ShmTransport | CommandTra
         return _connect_for_commands(segment, settings, deadline)
     with contextlib.ExitStack() as undo:
         undo.callback(lock.release)
-        engine = engine_of(segment.mapping, segment.lock_path)
+        engine = header.engine_of(segment.mapping, segment.lock_path)
         undo.callback(engine.close)
         transport = ShmTransport(segment, lock, engine, settings, deadline)
         undo.pop_all()  # they are the transport's now

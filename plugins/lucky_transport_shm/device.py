@@ -30,7 +30,7 @@ from lucky_transport.shm.segment.layout import Feature
 from lucky_transport.shm.segment.segment import Segment
 
 if TYPE_CHECKING:
-    from lucky_transport.cuda.events import DeviceEvents
+    from lucky_transport.cuda.driver import DeviceEvents
 
 
 _log = logging.getLogger("lucky_transport")
@@ -174,7 +174,7 @@ class _OpenedEvents:
         self.close()
         generation, offer = device_offer.read_events(mapping, str(self._segment.path))
         if offer is not None:
-            from lucky_transport.cuda.events import DeviceEvents
+            from lucky_transport.cuda.driver import DeviceEvents
 
             ordinal = _device_of(driver, offer.ordinal, offer.uuid, "events are").ordinal
             with contextlib.ExitStack() as undo:

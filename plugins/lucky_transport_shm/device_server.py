@@ -18,7 +18,7 @@ from lucky_transport.shm.segment.layout import Feature
 from lucky_transport.shm.segment.segment import Segment
 
 if TYPE_CHECKING:
-    from lucky_transport.cuda.events import DeviceEvents
+    from lucky_transport.cuda.driver import DeviceEvents
 
 
 _log = logging.getLogger("lucky_transport")
@@ -81,7 +81,7 @@ class EngineDevice(OnHost):
         return device_offer.is_read_here(mapping)
 
     def _offer_events(self, device: Device) -> None:
-        from lucky_transport.cuda.events import DeviceEvents
+        from lucky_transport.cuda.driver import DeviceEvents
 
         driver = libcuda.load_driver()
         try:

@@ -31,7 +31,6 @@ from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.channel import Result, channel_offsets, peer_bits
 from lucky_transport.shm.segment.env_words import EngineEnvWords
 from lucky_transport.shm.segment.layout import EngineState, Feature
-from lucky_transport.shm.segment.owners import client_of
 from lucky_transport.shm.segment.segment import create
 from lucky_transport.shm.segment.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_store import ImageStores
@@ -197,7 +196,7 @@ class ShmServer(Server):
         if pid and (self._peer is None or self._peer.pid != pid):
             if self._peer is not None:
                 self._peer.close()
-            self._peer = client_of(mapping, self._segment.lock_path)
+            self._peer = header.client_of(mapping, self._segment.lock_path)
             features, lock = header.get(mapping, "client_features"), self._peer.lock
             self._channel.set_peer(peer_bits(features), *lock)
             self._slice_ns = LOOP_SLICE_NS if lock[0] >= 0 else PEER_POLL_NS

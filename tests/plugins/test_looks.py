@@ -29,7 +29,7 @@ from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
-from lucky_transport.shm.segment.owners import engine_of
+from lucky_transport.shm.segment.header import engine_of
 from lucky_transport.shm.segment.segment import create
 from lucky_transport.shm.segment.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_store import ImageStream

@@ -8,7 +8,7 @@
 `MemoryFields` are those of one array. A generation stands for one handle. The engine frees older memory only when the
 client's word names no older generation; the client sets its word before it opens a handle and clears it after it closed
 it. An engine that knows only the seed's fields always has generation 0: its handle never changes. The handles of the
-two events (`lucky_transport.cuda.events`) are changed and read in the same way.
+two events (`lucky_transport.cuda.driver`) are changed and read in the same way.
 
 An engine with the feature DEVICE_ONLY looks at `client_observations` in every step, and writes no observations into the
 segment while the client reads them on the GPU alone. The client sets the word before the actions of that step. So it

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from lucky_transport import native
 from lucky_transport.errors import SegmentError, SpecError
 from lucky_transport.shm.arena import LARGEST_ARENA, PAGE
+from lucky_transport.shm.files.liveness import LockHolder, Peer, Process
+from lucky_transport.shm.files.lockfile import ENGINE
 from lucky_transport.shm.segment.layout import (
     ERROR_BYTES,
     EXTENSION_BYTES,
@@ -43,6 +45,8 @@ ENGINE_FEATURES = Feature.WAKE | Feature.HOLD | Feature.STATUS | Feature.SIGNALS
 
 #: A segment larger than this is a lie, not a training batch.
 _LARGEST = 1 << 40
+#: A lock's byte comes from memory that a peer writes; offsets have 63 bits.
+_LARGEST_BYTE = (1 << 63) - 1
 
 
 def get(mapping: mmap, name: str) -> Any:
@@ -242,3 +246,22 @@ def _read_layout(where: str, header: dict[str, Any], spec: BatchSpec, size: int)
     fits = not arena_bytes or (arena_offset % PAGE == 0 and total <= arena_offset <= size - 2 * arena_bytes)
     _expect(where, "arena_offset", fits, f"{arena_offset}: two arenas of {arena_bytes} do not fit, mapped are {size}")
     return SegmentLayout(regions, total, slots, arena_offset, arena_bytes)
+
+
+def engine_of(mapping: mmap, lock_path: str) -> LockHolder:
+    """Return the engine of a segment; the caller closes it. Raises SegmentError for a lock file that is not ours."""
+    byte = get(mapping, "server_lock") & _LARGEST_BYTE
+    pid, namespace = get(mapping, "server_pid"), get(mapping, "server_pid_namespace")
+    return LockHolder(lock_path, byte or ENGINE, pid, namespace)
+
+
+def client_of(mapping: mmap, lock_path: str) -> Process:
+    """Return the client that is attached to a segment; the caller closes it.
+
+    One that knows no locks is known by its pid and start time, which works within one pid namespace only.
+    """
+    byte = get(mapping, "client_lock") & _LARGEST_BYTE
+    pid, namespace = get(mapping, "client_pid"), get(mapping, "client_pid_namespace")
+    if byte:
+        return LockHolder(lock_path, byte, pid, namespace)
+    return Peer(pid, get(mapping, "client_start"))

@@ -45,7 +45,6 @@ from lucky_transport.shm.segment.layout import (
     SegmentLayout,
     plan,
 )
-from lucky_transport.shm.segment.owners import engine_of
 from lucky_transport.shm.segment.segment_files import (
     find,
     map_segment,
@@ -200,7 +199,7 @@ def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) 
         mapping = map_segment(path)
         if mapping is not None and header.get(mapping, "version"):
             spec, layout = header.read(mapping, str(path))
-            with contextlib.closing(engine_of(mapping, lock_path)) as engine:
+            with contextlib.closing(header.engine_of(mapping, lock_path)) as engine:
                 if engine.alive:
                     return Segment(name, path, mapping, spec, layout, None)
                 if lockfile.holder(lock_path, lockfile.ENGINE) is None:
