@@ -2,9 +2,9 @@
 
     python -m tests.model --protocol all --order all --mutations
 
-`protocols/` has a step table per protocol, a row for each line of the source; `test_source.py` compares the rows with
-the source. `explorer.py` runs the tables under the models of `memory_models.py`. A mutation takes out one release,
-acquire or fence: a run must find what that breaks, or the row says why the order is kept.
+`protocols/` has a step table per protocol, a row for each line of the source; `test_protocols.py` compares the
+rows with the source. `explorer.py` runs the tables under the models of `memory_models.py`. A mutation takes out one
+release, acquire or fence: a run must find what that breaks, or the row says why the order is kept.
 
 What is checked: no payload is torn or stale, nothing is lost or doubled, positions do not cross, counters do not go
 back, a leased slot is not written, no side sleeps while there is work for it.
