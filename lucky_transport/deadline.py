@@ -14,6 +14,8 @@ from contextvars import ContextVar
 
 from lucky_transport.uninterrupted import start_thread
 
+__all__ = ["Deadline", "log_long_wait"]
+
 _log = logging.getLogger("lucky_transport")
 
 #: A shorter wait is not logged.

@@ -16,6 +16,8 @@ from urllib.parse import parse_qsl, urlencode
 
 from lucky_transport.errors import ConfigError
 
+__all__ = ["Endpoint"]
+
 #: A gRPC target instead of a URL; no scheme has a dot, and no transport is called localhost.
 _HOST_AND_PORT = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+|\[[\da-fA-F:.]+\]):\d{1,5}")
 
