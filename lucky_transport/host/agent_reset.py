@@ -1,14 +1,13 @@
 """The ResetAgent of typed calls.
 
-A call resets its agent in one exchange with all other envs held; resets that belong together become one exchange. A
-SimulationContract reaches the engine before the reset it belongs to. It holds for its agent's resets until another one
-is given, its client leaves, or a client sets the engine's reset options; other agents follow the engine's own.
+A call resets its agent in one exchange with all other envs held. A SimulationContract reaches the engine before the
+reset it belongs to. It holds for its agent's resets until another one is given, its client leaves, or a client sets the
+engine's reset options; other agents follow the engine's own.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lucky_transport.engine import RESET
@@ -47,32 +46,31 @@ class AgentResets:
             return AgentReset(0, refusal=str(error))
         return AgentReset(env, contract if contract != SimulationContract() else None)
 
-    def run(self, resets: Sequence[AgentReset], driver: Driver, timeout_s: float) -> list[str]:
-        """Reset all and return why each was not, "" where it was.
+    def run(self, reset: AgentReset, driver: Driver, timeout_s: float) -> str:
+        """Reset the agent and return why it was not, "" where it was.
 
         Raises Busy, PeerTimeout, LocalProtocolError (no hold) and what the engine's step raises.
         """
-        if all(reset.refusal for reset in resets):
-            return [reset.refusal for reset in resets]
-        refusals: dict[int, str] = {}
+        if reset.refusal:
+            return reset.refusal
 
-        def act() -> None:
+        def act() -> str:
             if self._leases != self._lease.leases:
                 self._given.clear()
                 self._leases = self._lease.leases
             self._given = {env: given for env, given in self._given.items() if self._lease.has(given[0])}
-            for contract, envs in self._groups(resets):
-                refusal = self._stage(contract)
-                refusals.update(dict.fromkeys(envs, refusal))
-                if not refusal:
-                    self._lease.exchange(only(self._lease.spec, envs, RESET))
-                    self._lease.fresh[envs] = True
-                    if contract is not None:
-                        brought = [reset.env for reset in resets if reset.contract is not None and reset.env in envs]
-                        self._given |= dict.fromkeys(brought, (driver.key, contract))
+            contract = copy.deepcopy(reset.contract)  # the caller may change its message later
+            if contract is None and reset.env in self._given:
+                contract = self._given[reset.env][1]
+            refusal = self._stage(contract)
+            if not refusal:
+                self._lease.exchange(only(self._lease.spec, [reset.env], RESET))
+                self._lease.fresh[reset.env] = True
+                if reset.contract is not None and contract is not None:
+                    self._given[reset.env] = (driver.key, contract)
+            return refusal
 
-        self._lease.run(driver, timeout_s, act)
-        return [reset.refusal or refusals[reset.env] for reset in resets]
+        return self._lease.run(driver, timeout_s, act)
 
     def forget_contracts(self) -> None:
         """Let the engine's own reset options hold for every agent: a client has set them."""
@@ -80,22 +78,6 @@ class AgentResets:
             return
         self._given.clear()
         self._staged = None
-
-    def _groups(self, resets: Sequence[AgentReset]) -> list[tuple[SimulationContract | None, list[int]]]:
-        """Return the contracts in force and the envs to be reset under each, those without one first."""
-        groups: list[tuple[SimulationContract | None, list[int]]] = [(None, [])]
-        for reset in resets:
-            if reset.refusal:
-                continue
-            wanted = reset.contract
-            if wanted is None and reset.env in self._given:
-                wanted = self._given[reset.env][1]
-            envs = next((envs for contract, envs in groups if contract == wanted), None)
-            if envs is None:
-                groups.append((copy.deepcopy(wanted), [reset.env]))  # the caller may change its message later
-            else:
-                envs.append(reset.env)
-        return [(contract, envs) for contract, envs in groups if envs]
 
     def _stage(self, contract: SimulationContract | None) -> str:
         """Have the engine follow a contract, its own for None; return why it does not, "" if it does."""

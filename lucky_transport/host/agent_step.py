@@ -1,8 +1,7 @@
 """The Step of typed calls: what a request asks for, the exchange, and the responses.
 
-A Step steps its agent alone, in one exchange with all other envs held; Steps of one batch become one exchange, and if
-one of them is refused, none of them steps. What is wrong with one request goes into its response (success = false);
-what concerns the engine is raised.
+A Step steps its agent alone, in one exchange with all other envs held. What is wrong with one request goes into its
+response (success = false); what concerns the engine is raised.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.engine import HOLD, TICK
+from lucky_transport.engine import TICK
 from lucky_transport.errors import LocalProtocolError, SpecError, raise_wire_error
 from lucky_transport.foreign_code import foreign_code
-from lucky_transport.host.driver_lease import STEP, Driver, DriverLease
+from lucky_transport.host.driver_lease import STEP, Driver, DriverLease, only
 from lucky_transport.host.task import agent_index
 from lucky_transport.host.terms import Terms
 from lucky_transport.messages import AgentFrame, GetCameraFrameRequest, NamedImageFrame, StepResponse
-from lucky_transport.spec.actions import check_actions, check_control
+from lucky_transport.spec.actions import check_actions
 from lucky_transport.spec.batch_spec import BatchSpec
 
 CameraFrames = Sequence[NamedImageFrame]
@@ -88,75 +87,64 @@ class AgentSteps:
 
     def run(
         self,
-        steps: Sequence[AgentStep],
+        step: AgentStep,
         driver: Driver,
         timeout_s: float,
         responses: StepResponses,
         terms: Terms,
         options: StepOptions,
-    ) -> list[Any]:
-        """Do all steps in one exchange and return their responses, as `responses` makes them.
+    ) -> Any:
+        """Do the step in one exchange and return its response, as `responses` makes it.
 
-        Raises Busy, PeerTimeout, LocalProtocolError (an agent named twice, a mark without a reset, no hold) and what
-        the engine's step raises.
+        Raises Busy, PeerTimeout, LocalProtocolError (a mark without a reset, no hold) and what the step raises.
         """
-        refused = next((step for step in steps if step.refusal), None)
-        if refused is not None:
-            none = f"no agent of this batch stepped, because one was refused: {refused.refusal}"
-            return [responses.refusal(step.refusal or none) for step in steps]
-        envs = [step.env for step in steps]
-        if len(set(envs)) < len(envs):
-            raise LocalProtocolError(f"a batch of Steps names an agent twice: {sorted(envs)}")
+        if step.refusal:
+            return responses.refusal(step.refusal)
 
         def act() -> Any:
-            shows = self._only_shows(steps, options)
-            took_us = 0 if shows else self._exchange(steps, envs, driver.key, options.seq)
-            return responses.show(envs, terms, took_us, self._camera_frames(steps))
+            shows = self._only_shows(step, options)
+            took_us = 0 if shows else self._exchange(step, driver.key, options.seq)
+            return responses.show(step.env, terms, took_us, self._camera_frames(step))
 
         return self._lease.run(driver, timeout_s, act)
 
-    def _only_shows(self, steps: Sequence[AgentStep], options: StepOptions) -> bool:
+    def _only_shows(self, step: AgentStep, options: StepOptions) -> bool:
         """True when the frame already shows the result of the reset; it does so for one Step."""
-        env = steps[0].env
-        if len(steps) == 1 and steps[0].shows and self._lease.fresh[env]:
-            self._lease.fresh[env] = False
+        if step.shows and self._lease.fresh[step.env]:
+            self._lease.fresh[step.env] = False
             return True
         if options.marked:
             raise LocalProtocolError(
-                f"agent_{env} was not reset by this client just before a Step marked as the one after a reset"
+                f"agent_{step.env} was not reset by this client just before a Step marked as the one after a reset"
             )
         return False
 
-    def _exchange(self, steps: Sequence[AgentStep], envs: list[int], client: str, seq: int) -> int:
+    def _exchange(self, step: AgentStep, client: str, seq: int) -> int:
         took_us = 0
 
-        def step() -> None:
+        def exchange() -> None:
             nonlocal took_us
-            self._actions[envs] = [step.actions for step in steps]
-            took_us = self._lease.exchange(self._control(steps))
+            self._actions[step.env] = step.actions
+            took_us = self._lease.exchange(self._control(step))
 
         if seq:
-            self._lease.once((client, *envs), seq, step)
+            self._lease.once((client, step.env), seq, exchange)
         else:
-            step()
+            exchange()
         return took_us
 
-    def _control(self, steps: Sequence[AgentStep]) -> NDArray[np.uint8] | None:
-        """Return the control bytes by which these agents step and all others hold."""
-        spec = self._lease.spec
-        if len(steps) == spec.num_envs and not any(step.ticks for step in steps):
+    def _control(self, step: AgentStep) -> NDArray[np.uint8] | None:
+        """Return the control bytes by which this agent steps and all others hold."""
+        if self._lease.spec.num_envs == 1 and not step.ticks:
             return None
-        control = np.full(spec.num_envs, HOLD, np.uint8)
-        for step in steps:
-            control[step.env] = TICK if step.ticks else STEP
-        return check_control(spec, control)
+        return only(self._lease.spec, [step.env], TICK if step.ticks else STEP)
 
-    def _camera_frames(self, steps: Sequence[AgentStep]) -> list[CameraFrames]:
-        """Return each step's camera frames; an empty list when no step asked for any."""
-        if not any(step.cameras for step in steps):
-            return []
+    def _camera_frames(self, step: AgentStep) -> CameraFrames:
+        """Return the step's camera frames; none where it asked for none."""
+        if not step.cameras:
+            return ()
         with foreign_code(self._lease.spec.engine, "camera_frames"):
-            return [self._engine.camera_frames(step.env, step.cameras) if step.cameras else () for step in steps]
+            return self._engine.camera_frames(step.env, step.cameras)
 
 
 def env_of(spec: BatchSpec, agent_name: str) -> int:
@@ -255,42 +243,30 @@ class StepResponses:
         """Return the response of a Step that did not happen."""
         return self._response(success=False, message=message)
 
-    def show(self, envs: Sequence[int], terms: Terms, took_us: int, images: Sequence[CameraFrames] = ()) -> list[Any]:
-        """Return one response per env of `envs`, with the present frame; all fields are copies.
+    def show(self, env: int, terms: Terms, took_us: int, images: CameraFrames = ()) -> Any:
+        """Return the response of one env, with the present frame; all fields are copies.
 
-        images: the camera frames of each env, in the order of `envs`; empty when no client asked for any.
+        images: its camera frames, in the order in which the client asked for them.
         """
         buffers = self._lease.buffers
-        at = list(envs)
-        timestamp_ms = time.time_ns() // 1_000_000
-        # `tolist` of all rows at once: single elements cost five times as much
-        observations = self._observations[at].astype(np.float32, copy=False).tolist()  # what the message carries
-        actions = self._actions[at].astype(np.float32, copy=False).tolist()
-        numbers = self._lease.frame_numbers[at].tolist()
-        signals = buffers.signals[:, at].T.tolist()
-        replies: list[Any] = []
-        for place, env in enumerate(at):
-            row = signals[place]
-            frame = self._frame(
-                timestamp_ms=timestamp_ms,
-                frame_number=numbers[place],
-                observations=observations[place],
-                actions=actions[place],
-                agent_name=self._names[env],
-            )
-            replies.append(
-                self._response(
-                    success=True,
-                    observation=frame,
-                    physics_step_duration_us=took_us,
-                    camera_frames=self._camera_frames(images[place] if images else ()),
-                    reward_signals={name: row[term] for name, term in terms.rewards},
-                    terminated=bool(buffers.terminated[env]),
-                    truncated=bool(buffers.truncated[env]),
-                    termination_flags={name: bool(row[term]) for name, term in terms.terminations},
-                )
-            )
-        return replies
+        signals = buffers.signals[:, env].tolist()
+        frame = self._frame(
+            timestamp_ms=time.time_ns() // 1_000_000,
+            frame_number=int(self._lease.frame_numbers[env]),
+            observations=self._observations[env].astype(np.float32, copy=False).tolist(),  # what the message carries
+            actions=self._actions[env].astype(np.float32, copy=False).tolist(),
+            agent_name=self._names[env],
+        )
+        return self._response(
+            success=True,
+            observation=frame,
+            physics_step_duration_us=took_us,
+            camera_frames=self._camera_frames(images),
+            reward_signals={name: signals[term] for name, term in terms.rewards},
+            terminated=bool(buffers.terminated[env]),
+            truncated=bool(buffers.truncated[env]),
+            termination_flags={name: bool(signals[term]) for name, term in terms.terminations},
+        )
 
     def _camera_frames(self, images: CameraFrames) -> list[Any]:
         return list(images) if self._image is None else [self._image(one) for one in images]

@@ -70,12 +70,11 @@ class Agents:
     def _step(self, request: StepRequest, call: Call) -> StepResponse:
         step = self.steps.read(request, request.camera_requests)
         terms = self.terms.of(call.caller)
-        answers = self.steps.run([step], _driver(call), _wait_s(call), self._responses, terms, StepOptions())
-        return answers[0]
+        return self.steps.run(step, _driver(call), _wait_s(call), self._responses, terms, StepOptions())
 
     def _reset(self, request: ResetAgentRequest, call: Call) -> ResetAgentResponse:
         reset = self.resets.read(request.agent_name, request.simulation_contract)
-        refusal = self.resets.run([reset], _driver(call), _wait_s(call))[0]
+        refusal = self.resets.run(reset, _driver(call), _wait_s(call))
         return ResetAgentResponse(not refusal, refusal)
 
     def _report(self, report: ProgressReport, call: Call) -> ProgressAck:

@@ -20,17 +20,18 @@ from lucky_transport_grpc.agent_rows import AgentRows
 from lucky_transport_grpc.calls_under_way import CallsUnderWay
 from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.exchange import Exchange
-from lucky_transport_grpc.metadata import AFTER_RESET, ALL_TERMS, BATCH, SEQ, WINDOW, Metadata
+from lucky_transport_grpc.metadata import AFTER_RESET, ALL_TERMS, SEQ, Metadata
 
 _SERVICE = "/hazel.rpc.AgentService/"
 _RETRY_S = 0.25
+#: Calls of one phase in flight, one per agent: gRPC's own defaults cancel calls beyond about 1,000 pending ones.
+_WINDOW = 256
 
 
 class AgentExchange(Exchange):
     """One engine's AgentService. `contract` returns the SimulationContract (protobuf) for resets, or None.
 
-    `ours`: the engine knows our metadata, so the calls of a phase become one exchange of its own, and a repeated number
-    is not stepped twice. A real engine ignores the metadata.
+    `ours`: the engine knows our metadata, so a repeated number is not stepped twice. A real engine ignores it.
     """
 
     def __init__(
@@ -64,14 +65,14 @@ class AgentExchange(Exchange):
         phases: deque[_Phase] = deque()
         for envs in _windows(reset):
             phases += [self._resets(envs), self._marked_steps(envs)]
-        phases += [self._steps(envs, rows, self._batch(envs)) for envs in _windows(stepped)]
+        phases += [self._steps(envs, rows) for envs in _windows(stepped)]
         self._phases = phases  # no signal handler runs between these
         self.open = True
         if phases:
             phases[0].calls.begin()
 
     def _resets(self, envs: list[int]) -> _Phase:
-        contract, metadata = self._contract(), self._metadata(self._batch(envs))
+        contract, metadata = self._contract(), self._metadata()
         requests = [self._reset_request(agent_name=self._names[env], simulation_contract=contract) for env in envs]
         calls = CallsUnderWay([(self._reset, request, metadata) for request in requests])
         return _Phase(envs, calls, self._take_reset)
@@ -81,7 +82,7 @@ class AgentExchange(Exchange):
         calls = CallsUnderWay([(self._step, self._step_of(env, rest), metadata) for env in envs])
         return _Phase(envs, calls, self._rows.take_reset)
 
-    def _steps(self, envs: list[int], actions: Sequence[Sequence[float]], more: Metadata) -> _Phase:
+    def _steps(self, envs: list[int], actions: Sequence[Sequence[float]], more: Metadata = ()) -> _Phase:
         metadata = self._metadata(more)
         calls = CallsUnderWay([(self._step, self._step_of(env, actions[env]), metadata) for env in envs])
         return _Phase(envs, calls, self._rows.take_step)
@@ -89,11 +90,8 @@ class AgentExchange(Exchange):
     def _step_of(self, env: int, actions: Sequence[float]) -> Any:
         return self._step_request(agent_name=self._names[env], actions=actions, timeout_s=self._timeout_s)
 
-    def _metadata(self, more: Metadata) -> Metadata:
+    def _metadata(self, more: Metadata = ()) -> Metadata:
         return self._connection.identity + ALL_TERMS + more
-
-    def _batch(self, envs: list[int]) -> Metadata:
-        return ((BATCH, str(len(envs))),) if self._spec.num_envs > 1 else ()
 
     def _take_reset(self, env: int, response: Any) -> bool:
         """Return False for a reset that came too early."""
@@ -150,5 +148,4 @@ class _Phase(NamedTuple):
 
 
 def _windows(envs: NDArray[np.intp]) -> list[list[int]]:
-    """Return `envs` in pieces of at most WINDOW."""
-    return [envs[at : at + WINDOW].tolist() for at in range(0, len(envs), WINDOW)]
+    return [envs[at : at + _WINDOW].tolist() for at in range(0, len(envs), _WINDOW)]

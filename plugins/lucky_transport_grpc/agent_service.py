@@ -1,18 +1,13 @@
-"""Step and ResetAgent over protobuf: what gRPC adds to `lucky_transport.host.agents`. Calls of one batch (metadata) are
-gathered and become one exchange.
-"""
+"""Step and ResetAgent over protobuf: what gRPC adds to `lucky_transport.host.agents`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from lucky_transport.host.agent_reset import AgentReset
-from lucky_transport.host.agent_step import AgentStep, StepOptions, StepResponses
+from lucky_transport.host.agent_step import StepOptions, StepResponses
 from lucky_transport.host.agents import Agents
 from lucky_transport.messages import GetCameraFrameRequest, NamedImageFrame, SimulationContract
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc.batcher import Batcher
 from lucky_transport_grpc.caller import Caller
 from lucky_transport_grpc.codec import decode, encode
 
@@ -30,7 +25,6 @@ class GrpcSteps:
         frame: Any = _pb.message_class("hazel.rpc.AgentFrame")
         picture = _pb.message_class("hazel.rpc.NamedImageFrame")
         self._replies = StepResponses(agents.lease, response, frame, lambda one: encode(one, NamedImageFrame, picture))
-        self.gathering: Batcher[AgentStep, Any] = Batcher("Step")
 
     def __call__(self, request: Any, caller: Caller) -> Any:
         """Answer one Step."""
@@ -39,11 +33,7 @@ class GrpcSteps:
         step = agents.steps.read(request, cameras, marked=caller.after_reset)
         terms = agents.terms.every if caller.all_terms else agents.terms.of(caller.key)
         options = StepOptions(caller.seq, caller.after_reset)
-
-        def run(steps: Sequence[AgentStep]) -> list[Any]:
-            return agents.steps.run(steps, caller.driver, caller.timeout_s, self._replies, terms, options)
-
-        return self.gathering.join(step, caller, run) if caller.batch else run([step])[0]
+        return agents.steps.run(step, caller.driver, caller.timeout_s, self._replies, terms, options)
 
 
 class GrpcResets:
@@ -52,7 +42,6 @@ class GrpcResets:
     def __init__(self, agents: Agents) -> None:
         self._agents = agents
         self._response: Any = _pb.message_class("hazel.rpc.ResetAgentResponse")
-        self.gathering: Batcher[AgentReset, str] = Batcher("ResetAgent")
 
     def __call__(self, request: Any, caller: Caller) -> Any:
         """Answer one ResetAgent; a refusal goes into the response, as luckyrobots expects it."""
@@ -60,9 +49,5 @@ class GrpcResets:
         if request.HasField("simulation_contract"):
             contract = decode(request.simulation_contract, SimulationContract)
         reset = self._agents.resets.read(request.agent_name, contract)
-
-        def run(resets: Sequence[AgentReset]) -> list[str]:
-            return self._agents.resets.run(resets, caller.driver, caller.timeout_s)
-
-        refusal = self.gathering.join(reset, caller, run) if caller.batch else run([reset])[0]
+        refusal = self._agents.resets.run(reset, caller.driver, caller.timeout_s)
         return self._response(success=not refusal, message=refusal)

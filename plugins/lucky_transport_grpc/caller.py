@@ -12,7 +12,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError
 from lucky_transport.host.driver_lease import IDLE_S, Driver
 from lucky_transport.host.host import Host
-from lucky_transport_grpc.metadata import AFTER_RESET, BATCH, CLIENT, DROPPED, SEQ, TERMS, WINDOW
+from lucky_transport_grpc.metadata import AFTER_RESET, CLIENT, DROPPED, SEQ, TERMS
 
 #: The client's own clock ends a call at its deadline; ours is this much later, so that it never speaks first.
 _GRACE_S = 0.1
@@ -20,6 +20,8 @@ _GRACE_S = 0.1
 _PATIENCE_S = 0.5
 #: A call whose deadline is further away than this has none: gRPC then says some far date.
 _NEVER_S = 1e8
+#: The largest number of an exchange.
+_LARGEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,14 +41,13 @@ class ServerContext:
 
 
 class Caller:
-    """One call's context: `key` tells callers apart, `batch` is the size of the batch it belongs to (0: none)."""
+    """One call's context: `key` tells callers apart."""
 
     __slots__ = (
         "_context",
         "_server",
         "after_reset",
         "all_terms",
-        "batch",
         "key",
         "seq",
         "timeout_s",
@@ -64,8 +65,7 @@ class Caller:
         self._server = server
         # Legacy clients of one unix socket share its address and so count as one.
         self.key: str = given.get(CLIENT) or context.peer()
-        self.batch = _count(given, BATCH, WINDOW)
-        self.seq = _count(given, SEQ, (1 << 63) - 1)
+        self.seq = _number(given, SEQ)
         self.after_reset = given.get(AFTER_RESET) == "1"
         self.all_terms = given.get(TERMS) == "all"
         self.timeout_s = min(context.time_remaining(), server.longest_s)
@@ -112,10 +112,10 @@ class Caller:
             callback()
 
 
-def _count(given: dict[str, Any], key: str, largest: int) -> int:
+def _number(given: dict[str, Any], key: str) -> int:
     value = given.get(key)
     if value is None:
         return 0
-    if not (isinstance(value, str) and value.isdecimal() and 1 <= int(value) <= largest):
-        raise LocalProtocolError(f"metadata {key}: {value!r}", backend="grpc", hint=f"expected 1 to {largest}")
+    if not (isinstance(value, str) and value.isdecimal() and 1 <= int(value) <= _LARGEST):
+        raise LocalProtocolError(f"metadata {key}: {value!r}", backend="grpc", hint=f"expected 1 to {_LARGEST}")
     return int(value)

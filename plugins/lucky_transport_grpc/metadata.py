@@ -1,4 +1,4 @@
-"""What travels beside the messages: the keys of our call metadata, and the window of a batch."""
+"""What travels beside the messages: the keys of our call metadata."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ Metadata = tuple[tuple[str, str], ...]
 
 #: Who calls: one value per client. Without it the server knows a client by its address.
 CLIENT = "lucky-client"
-#: How many Steps (or ResetAgents) of this client belong together; the server does one exchange for all of them.
-BATCH = "lucky-batch"
 #: "1": this Step follows a ResetAgent and only asks for the observation it led to.
 AFTER_RESET = "lucky-reset"
 #: Number of this client's exchange; a call with the number of the last one is answered again, not done again.
@@ -22,8 +20,3 @@ ALL_TERMS = ((TERMS, "all"),)
 ERROR = "lucky-error-bin"
 #: Trailing, at the end of a stream: how many items the engine skipped.
 DROPPED = "lucky-dropped"
-
-#: Calls of one batch in flight: the server answers none of them before it has all, and holds a thread for each; gRPC's
-#: own defaults cancel calls beyond about 1,000 pending ones. More envs go in several batches, each one exchange with
-#: the other envs held; envs are independent, so the result is the same.
-WINDOW = 256

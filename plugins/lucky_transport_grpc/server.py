@@ -17,15 +17,13 @@ from lucky_transport.serving import Server
 from lucky_transport.uninterrupted import start_thread
 from lucky_transport_grpc.address import SocketFile, bind_failure, service_of, target_of
 from lucky_transport_grpc.caller import ServerContext
-from lucky_transport_grpc.metadata import WINDOW
 from lucky_transport_grpc.peers import is_gone
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.services import HostServices
 from lucky_transport_grpc.typed_service import MAX_STREAMS
 
-# Every call of an incomplete batch holds a thread, so there must be far more than one window of them, and so does every
-# stream; they are made when they are needed.
-_MAX_WORKERS = 2 * WINDOW + MAX_STREAMS
+#: Every stream holds a thread, and so does every call that waits for the engine; they are made when they are needed.
+_MAX_WORKERS = 512 + MAX_STREAMS
 #: How long a port that gRPC closes may stay taken, and how often that is looked at.
 _CLOSING_S, _CLOSING_POLL_S = 1.0, 0.001
 

@@ -1,16 +1,12 @@
-"""Step and ResetAgent as a legacy client sees them: an agent a call, refusals in the response, batches by metadata."""
+"""Step and ResetAgent as a legacy client sees them: an agent a call, refusals in the response."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-
-from tests.support.walks import Recorder, check_walk, walk_of, watched_threads
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 pytest.importorskip("grpc")
@@ -20,7 +16,6 @@ from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages import SetResetOptionsResponse
 from lucky_transport.serving import Serving
 from lucky_transport.testing.dial import DialEngine
-from lucky_transport_grpc.errors import from_rpc
 from lucky_transport_grpc.runtime import grpc
 
 Serve = Callable[..., Serving]
@@ -165,48 +160,7 @@ def test_the_zero_step_after_a_reset_that_ticks_is_that_tick(
         assert _step_count(serving) == steps + more
 
 
-# --- batches and repeats ---
-
-
-def test_the_steps_of_a_batch_are_one_exchange(serve: Serve, stub: Any) -> None:
-    serving = serve(Counting(5, seed=9))
-    raw = stub(serving)
-    actions = np.random.default_rng(0).uniform(-1, 1, (5, 2)).astype(np.float32)
-    batch = (*ME, ("lucky-batch", "3"))
-    calls = [raw.start("Step", batch, agent_name=f"agent_{i}", actions=actions[i]) for i in (4, 0, 2)]
-    replies = [call.result() for call in calls]
-    assert _step_count(serving) == 1
-    assert [reply.observation.agent_name for reply in replies] == ["agent_4", "agent_0", "agent_2"]
-    alone = stub(serve(num_envs=5, seed=9))
-    for reply, i in zip(replies, (4, 0, 2), strict=True):
-        expected = alone.call("Step", agent_name=f"agent_{i}", actions=actions[i]).observation
-        assert list(reply.observation.observations) == list(expected.observations)
-
-
-def test_a_batch_with_one_wrong_step_moves_no_agent(serve: Serve, stub: Any) -> None:
-    serving = serve(Counting(3))
-    raw = stub(serving)
-    batch = (*ME, ("lucky-batch", "2"))
-    wrong = raw.start("Step", batch, agent_name="agent_1", actions=[1, 2, 3])
-    right = raw.start("Step", batch, agent_name="agent_0", actions=[1, 1])
-    assert "expected (1, 2)" in wrong.result().message
-    assert not right.result().success
-    assert "no agent of this batch stepped, because one was refused: actions have shape" in right.result().message
-    assert _step_count(serving) == 0
-
-
-def test_a_batch_that_names_an_agent_twice_is_refused_as_a_whole(serve: Serve, stub: Any) -> None:
-    raw = stub(serve(num_envs=3))
-    calls = [raw.start("Step", (*ME, ("lucky-batch", "2")), agent_name="agent_1") for _ in range(2)]
-    for call in calls:
-        assert "names an agent twice: [1, 1]" in str(from_rpc(call.exception(), ""))
-
-
-@pytest.mark.parametrize("size", ["0", "257", "many", "-1"])
-def test_a_batch_size_that_makes_no_sense_is_refused(serve: Serve, stub: Any, size: str, refused: Any) -> None:
-    error = refused(stub(serve()).call, "Step", (*ME, ("lucky-batch", size)))
-    assert f"metadata lucky-batch: '{size}'" in error.details()
-    assert "expected 1 to 256" in error.details()
+# --- repeats ---
 
 
 def test_a_repeated_number_is_answered_again_and_not_stepped_again(serve: Serve, stub: Any) -> None:
@@ -234,8 +188,6 @@ def test_an_engine_without_hold_cannot_step_one_agent_of_several(serve: Serve, s
     raw = stub(serve(num_envs=2, hold=False))
     error = refused(raw.call, "Step", ME, agent_name="agent_0")
     assert "cannot hold envs while others step" in error.details()
-    calls = [raw.start("Step", (*ME, ("lucky-batch", "2")), agent_name=f"agent_{i}") for i in range(2)]
-    assert all(call.result().success for call in calls)
 
 
 # --- resets ---
@@ -285,48 +237,7 @@ def test_an_engine_without_reset_options_refuses_a_contract(serve: Serve, stub: 
     assert engine.noted == []
 
 
-def test_the_resets_of_a_batch_are_one_exchange(serve: Serve, stub: Any) -> None:
-    engine = Noting(4)
-    raw = stub(serve(engine))
-    batch = (*ME, ("lucky-batch", "3"))
-    calls = [raw.start("ResetAgent", batch, agent_name=f"agent_{i}") for i in (3, 0, 1)]
-    assert all(call.result().success for call in calls)
-    assert engine.noted == [[RESET, RESET, HOLD, RESET]]
-
-
-def test_a_batch_with_two_contracts_is_reset_one_contract_after_the_other(serve: Serve, stub: Any) -> None:
-    engine = Noting(3)
-    raw = stub(serve(engine))
-    batch = (*ME, ("lucky-batch", "3"))
-    noises = (0.25, 0.75, 0.25)
-    calls = [
-        raw.start("ResetAgent", batch, agent_name=f"agent_{i}", simulation_contract={"joint_position_noise": noise})
-        for i, noise in enumerate(noises)
-    ]
-    assert all(call.result().success for call in calls)
-    pairs = dict(zip(engine.noted[::2], engine.noted[1::2], strict=True))
-    assert pairs == {0.25: [RESET, HOLD, RESET], 0.75: [HOLD, RESET, HOLD]}
-
-
 def test_an_engine_that_fails_in_a_reset_is_a_status(serve: Serve, stub: Any, refused: Any) -> None:
     error = refused(stub(serve(fail_at=1)).call, "ResetAgent")
     assert error.code() is grpc.StatusCode.INTERNAL
     assert "toy engine was asked to fail at step 1" in error.details()
-
-
-# --- the walk of the page on agents' steps ---
-
-
-PAGE = Path(__file__).parents[3] / "plugins" / "lucky_transport_grpc" / "AGENT_STEPS.md"
-WALK = walk_of(PAGE, "One step of four agents")
-
-
-def test_the_walk_is_short_and_its_files_have_what_it_names() -> None:
-    check_walk(PAGE, WALK)
-
-
-def test_a_step_of_four_agents_goes_the_way_that_the_page_shows(serve: Any, connect: Any, zeros: Any) -> None:
-    recorder = Recorder()
-    with watched_threads(recorder):
-        client = connect(serve(num_envs=4), "agent")
-        assert recorder.missing(WALK, lambda: client.step(zeros(client))) is None

@@ -13,10 +13,12 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engine import Engine
+from lucky_transport.engine import RESET, Engine
+from lucky_transport.errors import EngineFailed
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.failure_contract import FailureContract
 from lucky_transport.testing.stepping_contract import SteppingContract
+from lucky_transport.testing.suite import zeros
 from lucky_transport.transport import Capabilities
 
 
@@ -31,6 +33,15 @@ class TestAgentService(TransportContract):
     endpoint = "grpc://127.0.0.1:0?service=agent"
     carries_parts = False
     hot_path_excludes_steps = False
+
+    def test_a_failing_engine_raises_what_the_reference_raises_and_can_be_stepped_again(self) -> None:
+        """Each agent's Step is an exchange of its own: the ninth is in the third step of four agents."""
+        with self.open_client(fail_at=9) as client, self.open_reference("toy", 4) as reference:
+            for _ in range(2):
+                self.check_same_step(client, reference)
+            with pytest.raises(EngineFailed, match="asked to fail at step 9"):
+                client.step(zeros(client))
+            self.check_same_step(client, reference, RESET)
 
 
 @pytest.mark.exhaustive
