@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from lucky_transport.call import Call
@@ -18,6 +19,10 @@ from lucky_transport_grpc.metadata import AFTER_RESET, CLIENT, DROPPED, SEQ, TER
 _GRACE_S = 0.1
 #: After `channel.close()` gRPC needs so long at most, on a busy machine, until the connection has ended.
 _PATIENCE_S = 0.5
+#: gRPC's Python server tells of calls, not of connections, so the kernel's tables of TCP sockets are read. It writes a
+#: table out in pieces; a socket that moves between two of them is missed or listed twice.
+_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+_ESTABLISHED, _READINGS = "01", 3
 #: A call whose deadline is further away than this has none: gRPC then says some far date.
 _NEVER_S = 1e8
 #: The largest number of an exchange.
@@ -119,3 +124,41 @@ def _number(given: dict[str, Any], key: str) -> int:
     if not (isinstance(value, str) and value.isdecimal() and 1 <= int(value) <= _LARGEST):
         raise LocalProtocolError(f"metadata {key}: {value!r}", backend="grpc", hint=f"expected 1 to {_LARGEST}")
     return int(value)
+
+
+def is_gone(peer: str, port: int, tables: tuple[str, ...] = _TABLES) -> bool:
+    """True when the client at `peer` (as gRPC writes it, "ipv4:127.0.0.1:40132") has no connection to our `port`.
+
+    Where the tables cannot be read, or the peer has no TCP port, the client may still be there.
+    """
+    kind, _, address = peer.partition(":")
+    theirs = address.rpartition(":")[2]
+    if kind not in ("ipv4", "ipv6") or not theirs.isdecimal():
+        return False
+    for _ in range(_READINGS):
+        rows = _rows(tables)
+        if not rows or any(_is_between(row, port, int(theirs)) for row in rows):
+            return False
+    return True
+
+
+def _rows(tables: tuple[str, ...]) -> list[list[str]]:
+    """Return the rows of the tables that are there; none where one cannot be read."""
+    try:
+        rows = [line.split() for table in tables if Path(table).exists() for line in _lines(table)]
+    except OSError:
+        return []
+    return [row for row in rows if len(row) > 3]
+
+
+def _lines(table: str) -> list[str]:
+    return Path(table).read_text(encoding="ascii").splitlines()[1:]
+
+
+def _is_between(row: list[str], local_port: int, remote_port: int) -> bool:
+    return row[3] == _ESTABLISHED and _ports(row) == (local_port, remote_port)
+
+
+def _ports(row: list[str]) -> tuple[int, int]:
+    """Return a row's local and remote port: columns like 0100007F:1F90."""
+    return int(row[1].rpartition(":")[2], 16), int(row[2].rpartition(":")[2], 16)

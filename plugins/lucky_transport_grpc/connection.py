@@ -25,8 +25,8 @@ from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport.uninterrupted import start_thread
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.address import OF_A_TRANSPORT, target_of
-from lucky_transport_grpc.calls_under_way import CallsUnderWay
 from lucky_transport_grpc.errors import from_rpc, is_given_up, is_local_timeout
+from lucky_transport_grpc.exchange import CallsUnderWay
 from lucky_transport_grpc.kept_threads import run_on_kept_thread
 from lucky_transport_grpc.metadata import CLIENT, Metadata
 from lucky_transport_grpc.runtime import grpc

@@ -16,8 +16,7 @@ from lucky_transport.host.host import Host
 from lucky_transport.serving import Server
 from lucky_transport.uninterrupted import start_thread
 from lucky_transport_grpc.address import SocketFile, bind_failure, service_of, target_of
-from lucky_transport_grpc.caller import ServerContext
-from lucky_transport_grpc.peers import is_gone
+from lucky_transport_grpc.caller import ServerContext, is_gone
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.services import HostServices
 from lucky_transport_grpc.typed_service import MAX_STREAMS

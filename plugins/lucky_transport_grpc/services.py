@@ -19,12 +19,11 @@ from lucky_transport.host.service_switch import ServiceSwitch
 from lucky_transport.messages.methods import BY_NAME
 from lucky_transport.version import install_command
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc.agent_service import GrpcResets, GrpcSteps
 from lucky_transport_grpc.batch_service import BatchService
 from lucky_transport_grpc.caller import Caller, ServerContext
 from lucky_transport_grpc.errors import refuse
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_grpc.typed_service import typed_handlers, typed_streams
+from lucky_transport_grpc.typed_service import GrpcResets, GrpcSteps, typed_handlers, typed_streams
 
 _log = logging.getLogger("lucky_transport")
 _EXTRA = "discovery"

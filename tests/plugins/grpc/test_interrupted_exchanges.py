@@ -21,8 +21,8 @@ from lucky_transport.testing.suite import open_reference
 from lucky_transport_grpc import agent_exchange, batch_exchange
 from lucky_transport_grpc.agent_rows import AgentRows
 from lucky_transport_grpc.batch_exchange import BatchExchange
-from lucky_transport_grpc.calls_under_way import CallsUnderWay
 from lucky_transport_grpc.connection import GrpcConnection
+from lucky_transport_grpc.exchange import CallsUnderWay
 from tests.support.waiting import PATIENCE_S
 
 Serve = Callable[..., Serving]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_grpc.peers import is_gone
+from lucky_transport_grpc.caller import is_gone
 from tests.support.stepping_program import stepping
 from tests.support.waiting import PATIENCE_S, until
 
