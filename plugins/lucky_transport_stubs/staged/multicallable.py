@@ -15,7 +15,6 @@ from lucky_transport.routing import LEFT, SO_FAR, RoutedCall, RoutedTarget
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, appears_as
 from lucky_transport_stubs.staged.ending import ending, falls_back, is_hidden, later_ending
-from lucky_transport_stubs.staged.fallback import FallbackFuture
 
 Transform = Callable[[Any], Any] | None
 
@@ -96,10 +95,17 @@ class _Invocation:
             self.routed.left()
             raise
 
+    def begun(self, how: str) -> Any:
+        """Return the call under way; a read is made again where its engine is not there."""
+        call = self.make(how)
+        if self.routed.can_fall_back and not call.is_active() and falls_back(self.routed, ending(call)):
+            call = self.make(how)
+        return call
+
 
 class _OneResponse(_Method):
-    """The caller waits for the response, or gets a future at once. A unary read is made again when the engine is
-    unreachable or dies.
+    """The caller waits for the response: a unary read is made again when the engine is unreachable or dies. A future's
+    is made again when the engine is unreachable.
     """
 
     def __call__(
@@ -126,19 +132,7 @@ class _OneResponse(_Method):
 
     def future(self, request: Any, timeout: float | None = None, metadata: Any = None, *rest: Any, **named: Any) -> Any:
         invocation = self._begin(request, timeout, metadata, rest, named)
-        routed, target = invocation.routed, self._target
-        call = invocation.make("future")
-        if not routed.can_fall_back:
-            return _watched(call, routed, target)
-        routed.ends_as(later_ending(call))
-
-        def instead(call: Any) -> Any:
-            if falls_back(routed, ending(call)):
-                return _watched(invocation.make("future"), routed, target)
-            _end_later(routed, target)
-            return None
-
-        return FallbackFuture(call, instead, lambda: _end_later(routed, target))
+        return _watched(invocation.begun("future"), invocation.routed, self._target)
 
 
 class _ManyResponses(_Method):
@@ -148,11 +142,7 @@ class _ManyResponses(_Method):
         self, request: Any, timeout: float | None = None, metadata: Any = None, *rest: Any, **named: Any
     ) -> Any:
         invocation = self._begin(request, timeout, metadata, rest, named)
-        routed = invocation.routed
-        call = invocation.make("__call__")
-        if routed.can_fall_back and not call.is_active() and falls_back(routed, ending(call)):
-            call = invocation.make("__call__")
-        return _watched(call, routed, self._target)
+        return _watched(invocation.begun("__call__"), invocation.routed, self._target)
 
 
 @appears_as(MULTI_CALLABLES["unary_unary"])

@@ -131,7 +131,7 @@ def dying(pair: Any, handlers_of: Callable[[Any], Any]) -> Iterator[Dying]:
     candidate.close()
 
 
-@pytest.mark.parametrize("way", ["call", "future", "aio"])
+@pytest.mark.parametrize("way", ["call", "aio"])
 def test_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, policy: Any, dying: Dying, way: str) -> None:
     policy.default = READ_OVER_SHM
     assert WAYS[way](pair) == b"xy"
@@ -139,12 +139,9 @@ def test_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, policy
     assert dying.asked == 1
 
 
-@pytest.mark.parametrize("way", ["call", "future"])
-def test_an_idempotent_call_is_made_again_where_the_engine_dies_in_it(
-    pair: Any, policy: Any, dying: Dying, way: str
-) -> None:
+def test_an_idempotent_call_is_made_again_where_the_engine_dies_in_it(pair: Any, policy: Any, dying: Dying) -> None:
     policy.default = Decision("shm", "", "canary 10%", Effect.IDEMPOTENT)
-    assert WAYS[way](pair) == b"xy"
+    assert WAYS["call"](pair) == b"xy"
     check = policy.only()
     assert (check.primary.transport, check.shadow.transport) == ("grpc", "shm")
     assert (check.primary.code, check.shadow.code, dying.asked) == ("OK", "UNAVAILABLE", 1)
@@ -195,21 +192,12 @@ def test_what_is_no_read_or_complete_is_never_made_again(serve: Any, policy: Any
     assert asked == [] or decision.shadow, "only the shadow of a read may have been asked"
 
 
-def test_a_future_tells_its_caller_of_the_answer_only(pair: Any, policy: Any, dying: Dying) -> None:
-    """Callbacks, code and metadata are those of the call that answered, and come once."""
+def test_a_future_whose_engine_dies_fails_and_is_not_made_again(pair: Any, policy: Any, dying: Dying) -> None:
     policy.default = READ_OVER_SHM
-    told: list[Any] = []
-    is_over = threading.Event()
-    with pair.channel() as channel:
-        future = channel.unary_unary(ECHO).future(b"xy")
-        future.add_done_callback(lambda done: (told.append(done.code()), is_over.set()))
-        assert is_over.wait(PATIENCE_S)
-        assert future.result(PATIENCE_S) == b"xy"
-        assert future.done()
-        assert not future.running()
-        assert future.exception() is None
-        assert future.traceback() is None
-        assert told == [grpc.StatusCode.OK]
+    with pytest.raises(grpc.RpcError) as raised:
+        WAYS["future"](pair)
+    assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert (policy.only().primary.transport, dying.asked) == ("shm", 1)
 
 
 def test_a_future_that_its_caller_cancelled_is_not_made_again(serve: Any, policy: Any) -> None:
@@ -224,23 +212,6 @@ def test_a_future_that_its_caller_cancelled_is_not_made_again(serve: Any, policy
             future.result(PATIENCE_S)
         assert policy.only().primary.transport == "shm"
         go_on.set()
-
-
-@pytest.mark.parametrize("lacks", ["channel", "request"])
-def test_a_future_ends_as_its_engine_ended_where_grpc_cannot_be_asked(pair: Any, policy: Any, lacks: str) -> None:
-    """Its channel may be closed between the engine's death and the second call, or its request be there but once."""
-    pair.endpoint, policy.default = f"shm://{unique_name()}", READ_OVER_SHM
-    is_over, requests = threading.Event(), iter([b"xy"])
-    with pair.channel() as channel:
-        if lacks == "channel":
-            channel._sides["grpc"].close()
-        serialize = (lambda _: next(requests)) if lacks == "request" else None
-        future = channel.unary_unary(ECHO, serialize).future(b"xy", timeout=PATIENCE_S)
-        future.add_done_callback(lambda _: is_over.set())
-        with pytest.raises(grpc.RpcError):
-            future.result(PATIENCE_S)
-        assert future.code() is grpc.StatusCode.UNAVAILABLE
-        assert is_over.wait(PATIENCE_S)
 
 
 async def test_asyncio_a_call_ends_as_its_engine_ended_where_grpc_cannot_be_asked(pair: Any, policy: Any) -> None:
