@@ -1,6 +1,6 @@
 """The service config of a channel: timeouts, `waitForReady` and retry policies of its methods, out of gRPC's JSON.
 
-It is validated as gRPC validates it, in gRPC's words: https://github.com/grpc/grpc/blob/master/doc/service_config.md
+What gRPC refuses is refused; the first field that is wrong is named: https://github.com/grpc/grpc/blob/master/doc/service_config.md
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_ATTEMPTS = 5
 #: google.protobuf.Duration: 10,000 years.
 _LONGEST_S = 315_576_000_000
 _UINT32 = 2**32
-_DURATION = re.compile(r"\s*\+?(\d+)(?:\.(\d+))?\s*", re.ASCII)
+_DECIMAL = re.compile(r"\s*\+?(\d+)(?:\.(\d+))?\s*", re.ASCII)
 _INTEGER = re.compile(r"\s*\+?\d+\s*", re.ASCII)
 
 
@@ -76,28 +76,21 @@ def load_service_config(text: str, options: Options, target: object) -> ServiceC
     An invalid one is no error here: as in gRPC, it ends every call. What has no effect here is logged by name, once.
     """
     try:
-        config = parse_json(
-            text, object_pairs_hook=_object, parse_int=_Number, parse_float=_Number, parse_constant=_constant
-        )
+        config = parse_json(text, object_pairs_hook=_object, parse_constant=_constant)
     except ValueError as error:
         at = f"index {error.pos}" if isinstance(error, json.JSONDecodeError) else str(error)
         return ServiceConfig({}, _refusal(target, f"JSON parsing failed: [JSON parse error at {at}]"))
-    loader = _Loader()
-    methods = loader.service_config(config, retry_buffer_bytes(options), enables_retries(options))
-    if loader.errors:
-        return ServiceConfig({}, _refusal(target, f"errors validating service config: [{loader.text()}]"))
-    log_unsupported(loader.seen)
+    try:
+        methods = _methods(config, retry_buffer_bytes(options), enables_retries(options))
+    except _InvalidField as error:
+        why = f"field:{error.path.lstrip('.')} error:{error}"
+        return ServiceConfig({}, _refusal(target, f"errors validating service config: [{why}]"))
+    log_unsupported((*config, *(name for entry in config.get("methodConfig", ()) for name in entry)))
     return ServiceConfig(methods)
 
 
 def _refusal(target: object, why: str) -> CallStatus:
     return CallStatus(Code.INVALID_ARGUMENT, f"Failed to create channel to '{target}':{why}")
-
-
-class _Number(str):
-    """A JSON number as it is written; a string may stand where a number is expected, but not the other way round."""
-
-    __slots__ = ()
 
 
 def _constant(name: str) -> Any:
@@ -112,197 +105,155 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-class _Loader:
-    """Reads a service config and notes what is wrong with it, by field. seen: the names of all fields."""
+class _InvalidField(Exception):
+    """What is wrong with the field at `path`."""
 
-    def __init__(self) -> None:
-        self.errors: dict[str, list[str]] = {}
-        self.seen: dict[str, None] = {}
-        self._path = ""
+    path = ""
 
-    def text(self) -> str:
-        """Return the errors in one line, as gRPC writes them."""
-        fields = sorted(self.errors.items())
-        return "; ".join(
-            f"field:{field.lstrip('.')} " + (f"error:{said[0]}" if len(said) == 1 else f"errors:[{'; '.join(said)}]")
-            for field, said in fields
-        )
 
-    def service_config(self, config: Any, buffer_bytes: int, is_retrying: bool) -> dict[str, MethodConfig]:
-        fields = self._fields(config)
-        throttle = self._optional(fields, "retryThrottling", self._throttle)
-        methods: dict[str, MethodConfig] = {}
-        with self._at(".methodConfig"):
-            entries = self._array(fields.get("methodConfig", []))
-        for number, entry in enumerate(entries):
-            with self._at(f".methodConfig[{number}]"):
-                said = self._fields(entry)
-                found = MethodConfig(
-                    self._optional(said, "timeout", self._duration),
-                    self._optional(said, "waitForReady", self._boolean),
-                    self._optional(said, "retryPolicy", self._retry_policy),
-                    throttle,
-                    buffer_bytes,
-                )
-                if not is_retrying:
-                    found = MethodConfig(found.timeout_s, found.wait_for_ready)
-                self._name(said, found, methods)
-        return methods
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    try:
+        yield
+    except _InvalidField as error:
+        error.path = place + error.path
+        raise
 
-    # -- the parts of a config ----------------------------------------------------------------------------------------
 
-    def _name(self, said: dict[str, Any], config: MethodConfig, methods: dict[str, MethodConfig]) -> None:
-        """Enter the config under each of its names."""
-        for number, name in enumerate(self._optional(said, "name", self._array) or ()):
-            with self._at(f".name[{number}]"):
-                fields = self._fields(name)
-                service = self._optional(fields, "service", self._string)
-                method = self._optional(fields, "method", self._string)
-                if service is None and method is not None:
-                    self._wrong("method name populated without service name")
-                path = f"/{service}/{method or ''}" if service else ""
-                if path in methods:
-                    same = f"multiple method configs for path {path}" if path else "duplicate default method config"
-                    self._wrong(same)
-                methods[path] = config
+# -- the parts of a config --------------------------------------------------------------------------------------------
 
-    def _retry_policy(self, value: Any) -> RetryPolicy | None:
-        fields = self._fields(value)
-        if not isinstance(value, dict):
-            return None
-        attempts = self._required(fields, "maxAttempts", self._integer)
-        if attempts is not None and attempts < 2:
-            self._wrong("must be at least 2", ".maxAttempts")
-        elif attempts is not None and attempts > _MOST_ATTEMPTS:
-            _log.warning("service config: clamped retryPolicy.maxAttempts at %d", _MOST_ATTEMPTS)
-        initial = self._positive(fields, "initialBackoff", self._duration)
-        longest = self._positive(fields, "maxBackoff", self._duration)
-        multiplier = self._positive(fields, "backoffMultiplier", self._float)
-        codes = self._codes(fields)
-        if attempts is None or initial is None or longest is None or multiplier is None:
-            return None
-        return RetryPolicy(min(attempts, _MOST_ATTEMPTS), initial, longest, multiplier, codes)
 
-    def _codes(self, fields: dict[str, Any]) -> frozenset[Any]:
-        """Return the codes whose attempts are followed by another one."""
-        named: list[Any] = []
-        with self._at(".retryableStatusCodes"):
-            if "retryableStatusCodes" in fields:
-                named = self._array(fields["retryableStatusCodes"])
-        texts = [self._item(f".retryableStatusCodes[{number}]", name) for number, name in enumerate(named)]
-        found = frozenset(Code[name] for name in texts if name is not None and name in Code.__members__)
-        if all(text is not None for text in texts):  # gRPC looks at what they name once all of them are texts
-            for number, name in enumerate(texts):
-                if name not in Code.__members__:
-                    self._wrong("failed to parse status code", f".retryableStatusCodes[{number}]")
-        else:
-            found = frozenset[Any]()
-        if not found and self._path + ".retryableStatusCodes" not in self.errors:
-            self._wrong("must be non-empty", ".retryableStatusCodes")
-        return found
+def _methods(config: Any, buffer_bytes: int, is_retrying: bool) -> dict[str, MethodConfig]:
+    """Return the configs of methods by their paths. Raises _InvalidField."""
+    throttle = _field(config, "retryThrottling", _throttle)
+    methods: dict[str, MethodConfig] = {}
+    for number, entry in enumerate(_field(config, "methodConfig", _array) or ()):
+        with _at(f".methodConfig[{number}]"):
+            timeout_s = _field(entry, "timeout", _duration)
+            waits, policy = _field(entry, "waitForReady", _boolean), _field(entry, "retryPolicy", _retry_policy)
+            found = MethodConfig(timeout_s, waits)
+            if is_retrying:
+                found = MethodConfig(timeout_s, waits, policy, throttle, buffer_bytes)
+            for place, name in enumerate(_field(entry, "name", _array) or ()):
+                with _at(f".name[{place}]"):
+                    path = _path(name)
+                    if path in methods:
+                        raise _InvalidField(
+                            f"multiple method configs for path {path}" if path else "duplicate default method config"
+                        )
+                    methods[path] = found
+    return methods
 
-    def _item(self, place: str, value: Any) -> str | None:
-        with self._at(place):
-            return self._string(value)
 
-    def _throttle(self, value: Any) -> RetryThrottle | None:
-        fields = self._fields(value)
-        if not isinstance(value, dict):
-            return None
-        most = self._positive(fields, "maxTokens", self._integer)
-        ratio = self._positive(fields, "tokenRatio", self._ratio)
-        return None if most is None or ratio is None else RetryThrottle(most * 1000, ratio)
+def _path(name: Any) -> str:
+    service, method = _field(name, "service", _string), _field(name, "method", _string)
+    if service is None and method is not None:
+        raise _InvalidField("method name populated without service name")
+    return f"/{service}/{method or ''}" if service else ""
 
-    # -- values -------------------------------------------------------------------------------------------------------
 
-    def _integer(self, value: Any) -> int | None:
-        text = self._number(value)
-        if text is None:
-            return None
-        if not _INTEGER.fullmatch(text) or int(text) >= _UINT32:
-            return self._wrong("failed to parse number")
-        return int(text)
+def _retry_policy(value: Any) -> RetryPolicy:
+    attempts = _positive(value, "maxAttempts", _integer)
+    if attempts < 2:
+        with _at(".maxAttempts"):
+            raise _InvalidField("must be at least 2")
+    if attempts > _MOST_ATTEMPTS:
+        _log.warning("service config: clamped retryPolicy.maxAttempts at %d", _MOST_ATTEMPTS)
+    initial_s, longest_s = _positive(value, "initialBackoff", _duration), _positive(value, "maxBackoff", _duration)
+    multiplier = _positive(value, "backoffMultiplier", _float)
+    codes = _field(value, "retryableStatusCodes", _codes)
+    if not codes:
+        with _at(".retryableStatusCodes"):
+            raise _InvalidField("must be non-empty")
+    return RetryPolicy(min(attempts, _MOST_ATTEMPTS), initial_s, longest_s, multiplier, codes)
 
-    def _float(self, value: Any) -> float | None:
-        text = self._number(value)
-        try:
-            return None if text is None else float(text)
-        except ValueError:
-            return self._wrong("failed to parse floating-point number")
 
-    def _ratio(self, value: Any) -> int | None:
-        """Return thousandths; further digits are dropped, as in gRPC."""
-        text = self._number(value)
-        found = None if text is None else re.fullmatch(r"\s*\+?(\d+)(?:\.(\d+))?\s*", text, re.ASCII)
-        if text is not None and found is None:
-            return self._wrong("could not parse as a number")
-        return None if found is None else int(found[1]) * 1000 + int((found[2] or "")[:3].ljust(3, "0"))
+def _codes(value: Any) -> frozenset[Any]:
+    """Return the codes whose attempts are followed by another one."""
+    for number, name in enumerate(_array(value)):
+        with _at(f"[{number}]"):
+            if _string(name) not in Code.__members__:
+                raise _InvalidField("failed to parse status code")
+    return frozenset(Code[name] for name in value)
 
-    def _duration(self, value: Any) -> float | None:
-        text = self._string(value)
-        if text is None:
-            return None
-        if not text.endswith("s"):
-            return self._wrong("Not a duration (no s suffix)")
-        found = _DURATION.fullmatch(text[:-1])
+
+def _throttle(value: Any) -> RetryThrottle:
+    return RetryThrottle(_positive(value, "maxTokens", _integer) * 1000, _positive(value, "tokenRatio", _thousandths))
+
+
+# -- fields and values ------------------------------------------------------------------------------------------------
+
+
+def _field(value: Any, name: str, load: Callable[[Any], Any]) -> Any:
+    """Return a field of an object as `load` makes it, None where it is absent."""
+    if not isinstance(value, dict):
+        raise _InvalidField("is not an object")
+    found = cast("dict[str, Any]", value).get(name)
+    if found is None:
+        return None
+    with _at(f".{name}"):
+        return load(found)
+
+
+def _positive(value: Any, name: str, load: Callable[[Any], Any]) -> Any:
+    found = _field(value, name, load)
+    with _at(f".{name}"):
         if found is None:
-            return self._wrong("Not a duration (not a number of seconds)")
-        if len(found[2] or "") > 9:
-            return self._wrong("Not a duration (too many digits after decimal)")
-        if int(found[1]) > _LONGEST_S:
-            return self._wrong(f"seconds must be in the range [0, {_LONGEST_S}]")
-        return float(f"{found[1]}.{found[2] or 0}")
+            raise _InvalidField("field not present")
+        if found <= 0:
+            raise _InvalidField("must be greater than 0")
+    return found
 
-    def _number(self, value: Any) -> str | None:
-        return value if isinstance(value, str) else self._wrong("is not a number")
 
-    def _string(self, value: Any) -> str | None:
-        is_text = isinstance(value, str) and not isinstance(value, _Number)
-        return value if is_text else self._wrong("is not a string")
+def _number(value: Any) -> str:
+    """Return the text of a number; as in gRPC, a string may stand for one."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise _InvalidField("is not a number")
+    return str(value)
 
-    def _boolean(self, value: Any) -> bool | None:
-        return value if isinstance(value, bool) else self._wrong("is not a boolean")
 
-    def _array(self, value: Any) -> list[Any]:
-        if isinstance(value, list):
-            return cast(list[Any], value)
-        self._wrong("is not an array")
-        return []
+def _integer(value: Any) -> int:
+    text = _number(value)
+    if not _INTEGER.fullmatch(text) or int(text) >= _UINT32:
+        raise _InvalidField("failed to parse number")
+    return int(text)
 
-    def _fields(self, value: Any) -> dict[str, Any]:
-        if isinstance(value, dict):
-            fields = cast(dict[str, Any], value)
-            self.seen.update(dict.fromkeys(fields))
-            return fields
-        self._wrong("is not an object")
-        return {}
 
-    # -- fields -------------------------------------------------------------------------------------------------------
+def _float(value: Any) -> float:
+    try:
+        return float(_number(value))
+    except ValueError:
+        raise _InvalidField("failed to parse floating-point number") from None
 
-    def _optional(self, fields: dict[str, Any], name: str, load: Callable[[Any], Any]) -> Any:
-        if fields.get(name) is None:
-            return None
-        with self._at(f".{name}"):
-            return load(fields[name])
 
-    def _required(self, fields: dict[str, Any], name: str, load: Callable[[Any], Any]) -> Any:
-        if fields.get(name) is None:
-            return self._wrong("field not present", f".{name}")
-        return self._optional(fields, name, load)
+def _thousandths(value: Any) -> int:
+    """Return a number in thousandths; further digits are dropped, as in gRPC."""
+    found = _DECIMAL.fullmatch(_number(value))
+    if found is None:
+        raise _InvalidField("could not parse as a number")
+    return int(found[1]) * 1000 + int((found[2] or "")[:3].ljust(3, "0"))
 
-    def _positive(self, fields: dict[str, Any], name: str, load: Callable[[Any], Any]) -> Any:
-        found = self._required(fields, name, load)
-        if found is not None and found <= 0:
-            return self._wrong("must be greater than 0", f".{name}")
-        return found
 
-    @contextmanager
-    def _at(self, place: str) -> Iterator[None]:
-        outer, self._path = self._path, self._path + place
-        try:
-            yield
-        finally:
-            self._path = outer
+def _duration(value: Any) -> float:
+    found = _DECIMAL.fullmatch(_string(value).removesuffix("s"))
+    if found is None or not value.endswith("s") or len(found[2] or "") > 9 or int(found[1]) > _LONGEST_S:
+        raise _InvalidField("Not a duration of seconds")
+    return float(f"{found[1]}.{found[2] or 0}")
 
-    def _wrong(self, what: str, place: str = "") -> None:
-        self.errors.setdefault(self._path + place, []).append(what)
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _InvalidField("is not a string")
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _InvalidField("is not a boolean")
+    return value
+
+
+def _array(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise _InvalidField("is not an array")
+    return cast("list[Any]", value)

@@ -51,6 +51,20 @@ DIFFERENCES = (
         reason="the code and the first words are gRPC's",
     ),
     Difference(
+        cases=tuple(
+            f"{prefix}service_config.is_wrong[{what}]"
+            for prefix in ("", "aio_")
+            for what in (
+                *("a timeout without its unit", "a timeout of letters", "a timeout too fine", "a timeout too long"),
+                *("an empty policy", "no backoff", "an unknown code", "a code in numbers", "no tokens"),
+            )
+        ),
+        fields=("details",),
+        grpc="names every field that is wrong, and a time's fault by its kind",
+        ours="names the first field that is wrong",
+        reason="the code, the first words and what is refused are gRPC's",
+    ),
+    Difference(
         cases=("servers.an_address_is_taken",),
         fields=("classes",),
         grpc="takes the address of a living server, or shares it",
