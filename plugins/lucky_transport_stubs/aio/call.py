@@ -18,7 +18,6 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
-from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.outcome import AioCallState
@@ -37,9 +36,6 @@ from lucky_transport_stubs.grpc_inside import EOF
 from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import metadata_of, within_limit
 from lucky_transport_stubs.words.status import LATE, status_of
-
-#: How the Python half says which compression a call asks for; it is no metadata of the caller's.
-_COMPRESSION = ("grpc-internal-encoding-request", b"grpc-internal-encoding-request")
 
 
 class CallOwner(Protocol):
@@ -165,7 +161,7 @@ class RingCall(AioCallState):
         if shape & Shape.CLIENT_STREAM:
             self._kept = KeptRequests(self._prepared.retries, self._prepared.buffer_bytes)
         try:
-            self._prepared.entries = self._entries(metadata)
+            self._prepared.entries = self._channel.settings.entries(metadata)
         except StatusError as error:
             self._finish(status_of(error))
             return
@@ -260,15 +256,6 @@ class RingCall(AioCallState):
                 call.half_close()
 
     # -- within -------------------------------------------------------------------------------------------------------
-
-    def _entries(self, metadata: tuple[Any, ...]) -> Metadata:
-        """Return the metadata as they travel; raises what `outgoing` raises."""
-        settings, asked = self._channel.settings, ""
-        if metadata:
-            asked = next((pair[1] for pair in metadata if pair[0] in _COMPRESSION), "")
-            metadata = tuple(pair for pair in metadata if pair[0] not in _COMPRESSION)
-        encoding = settings.compression.named(asked.decode() if isinstance(asked, bytes) else asked)
-        return settings.entries(metadata, encoding)
 
     async def _response(self) -> bytes | None:
         """Return the one response at the end, None for none; raises what a done callback raised, as gRPC does."""

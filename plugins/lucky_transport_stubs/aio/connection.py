@@ -24,7 +24,7 @@ from lucky_transport_stubs.aio.subchannel import Subchannel, join, pool_key
 from lucky_transport_stubs.client.prepared import CallSettings
 from lucky_transport_stubs.client.reach import ConnectivityState, State, pauses
 from lucky_transport_stubs.words.metadata import USER_AGENT
-from lucky_transport_stubs.words.options import Options, user_agent
+from lucky_transport_stubs.words.options import Options, check_default_compression, user_agent
 from lucky_transport_stubs.words.status import error_of
 
 #: As grpc.aio has it, which servers may tell from programs with threads.
@@ -47,7 +47,8 @@ class Connection:
     ) -> None:
         self.loop = loop
         agent = user_agent(options, _USER_AGENT)
-        self.settings = CallSettings(endpoint, options, credentials, compression, agent)
+        check_default_compression(compression)
+        self.settings = CallSettings(endpoint, options, credentials, agent)
         self.messages = self.settings.messages()
         self.standing = ConnectivityState(self.settings.refusal)
         self.target = self.settings.target.removeprefix("dns:///").encode()

@@ -33,9 +33,13 @@ from lucky_transport_stubs.grpc_inside import AioServerBase, appears_as, working
 from lucky_transport_stubs.server.admission import Admission
 from lucky_transport_stubs.server.handlers import AwaitedHandlers
 from lucky_transport_stubs.server.port import CLOSE_MESSAGE, PORT, AddsHandlersAndPorts, server_loop_at
-from lucky_transport_stubs.words.compression import checked_default
 from lucky_transport_stubs.words.credentials import PortSecurity
-from lucky_transport_stubs.words.options import log_ignored, max_receive_bytes, max_send_bytes
+from lucky_transport_stubs.words.options import (
+    check_default_compression,
+    log_ignored,
+    max_receive_bytes,
+    max_send_bytes,
+)
 from lucky_transport_stubs.words.status import error_of
 
 _Code = grpc.StatusCode
@@ -62,7 +66,7 @@ def aio_server(
     Raises ValueError for what is no interceptor and for a limit below one, AttributeError for a handler that is none,
     TypeError and ValueError for a compression that is none.
     """
-    checked_default(compression)
+    check_default_compression(compression)
     return Server(migration_thread_pool, handlers or (), interceptors or (), options or (), maximum_concurrent_rpcs)
 
 
@@ -89,7 +93,7 @@ class Server(AddsHandlersAndPorts, AioServerBase):
             raise ValueError("maximum_concurrent_rpcs should be a positive integer")
         self._pool = pool
         self._handlers = AwaitedHandlers(handlers, interceptors)
-        self._admission = Admission(maximum_concurrent_rpcs, tuple(options))
+        self._admission = Admission(maximum_concurrent_rpcs)
         self._max_receive_bytes = max_receive_bytes(options)
         log_ignored(options)
         self._max_send_bytes = max_send_bytes(options)

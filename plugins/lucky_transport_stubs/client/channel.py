@@ -24,7 +24,7 @@ from lucky_transport_stubs.client.prepared import CallSettings
 from lucky_transport_stubs.greenlets import why_no_threads
 from lucky_transport_stubs.grpc_inside import ChannelBase, appears_as
 from lucky_transport_stubs.words.arities import ArityChannel
-from lucky_transport_stubs.words.options import user_agent
+from lucky_transport_stubs.words.options import check_default_compression, user_agent
 
 Options = Iterable[tuple[str, Any]] | None
 
@@ -78,7 +78,8 @@ class Channel(ArityChannel):
         self, endpoint: Endpoint, options: Options = None, credentials: Any = None, compression: Any = None
     ) -> None:
         given = tuple(options or ())
-        self._settings = CallSettings(endpoint, given, credentials, compression, user_agent(given))
+        check_default_compression(compression)
+        self._settings = CallSettings(endpoint, given, credentials, user_agent(given))
         # `_channel`, `_target`: the names by which programs know where a channel of grpc leads.
         self._link = self._channel = Link(endpoint, self._settings)
         self._target = self._settings.target.removeprefix("dns:///")

@@ -23,6 +23,7 @@ from lucky_transport_stubs.grpc_inside import MULTI_CALLABLES, appears_as
 from lucky_transport_stubs.words.credentials import Fetch
 from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import WAITS, check_size, within_limit
+from lucky_transport_stubs.words.options import check_compression
 from lucky_transport_stubs.words.status import CallStatus, Code, status_of
 
 #: gRPC's texts for a call on a closed channel: of calls that block, and of all others.
@@ -44,7 +45,7 @@ class _Method:
         self._messages = messages
         self._settings = settings
         self._has_plugins = bool(settings.credentials.plugins)
-        self._has_entries = bool(settings.user_agent or settings.compression.entries())
+        self._has_entries = bool(settings.user_agent)
 
     def _begin(
         self,
@@ -63,7 +64,7 @@ class _Method:
         if self._link.is_closed:
             raise ValueError(_CLOSED)
         prepared = self._settings.prepare(self._path, timeout, wait_for_ready, credentials)
-        encoding = self._settings.compression.entries(compression)
+        check_compression(compression)
         deadline = until(prepared.timeout_s)
         state = CallState(self._link, prepared, self._messages, deadline, bool(shape & Shape.SERVER_STREAM))
         rpc = Rpc(state)
@@ -71,7 +72,7 @@ class _Method:
         try:
             if not streams:
                 self._messages.check_length(request)
-            prepared.entries = self._settings.entries(metadata, encoding)
+            prepared.entries = self._settings.entries(metadata)
         except StatusError as error:
             state.end(status_of(error))
             return rpc
@@ -172,8 +173,9 @@ class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
             payload = messages.payload(request)
             messages.check_length(payload)
             entries: Metadata = ()
-            if metadata or compression or self._has_entries:
-                entries = self._settings.entries(metadata, self._settings.compression.entries(compression))
+            check_compression(compression)
+            if metadata or self._has_entries:
+                entries = self._settings.entries(metadata)
             deadline = None if timeout is None else until(timeout)
             calls = link.current()
             if calls is None:
@@ -221,7 +223,8 @@ class ConfiguredUnaryUnary(UnaryUnary):
         try:
             payload = self._messages.payload(request)
             self._messages.check_length(payload)
-            prepared.entries = self._settings.entries(metadata, self._settings.compression.entries(compression))
+            check_compression(compression)
+            prepared.entries = self._settings.entries(metadata)
         except StatusError as error:
             raise failed(status_of(error)) from None
         deadline, answer = until(prepared.timeout_s), None

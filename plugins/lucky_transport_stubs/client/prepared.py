@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.rpc.error_envelope import Metadata
-from lucky_transport_stubs.words.compression import ChannelCompression
 from lucky_transport_stubs.words.credentials import Fetch, channel_credentials
 from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import outgoing
@@ -46,16 +45,13 @@ class PreparedCall:
 
 class CallSettings:
     """What holds for all calls of one channel. user_agent: sent with each call unless empty. target: where the program
-    believes the channel leads. compression: names what calls would be compressed with.
+    believes the channel leads.
 
     Raises what `channel_credentials` raises; TypeError, ValueError for what are no options.
     """
 
-    def __init__(
-        self, endpoint: Endpoint, options: Options, credentials: Any, compression: Any, user_agent: str
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, options: Options, credentials: Any, user_agent: str) -> None:
         self.credentials = channel_credentials(credentials, options, endpoint.address)
-        self.compression = ChannelCompression(options, compression)
         self.max_receive_bytes = max_receive_bytes(options)
         self.target = target_of(options, endpoint)
         self.user_agent = user_agent
@@ -85,9 +81,9 @@ class CallSettings:
         timeout_s, is_patient = config.timeout(timeout_s), bool(config.waits_for_ready(wait_for_ready))
         return PreparedCall(path, timeout_s, is_patient, fetch, config.retries(), config.buffer_bytes)
 
-    def entries(self, metadata: Iterable[Any] | None, encoding: Metadata) -> Metadata:
+    def entries(self, metadata: Iterable[Any] | None) -> Metadata:
         """Return a caller's metadata as they travel; raises the errors of `outgoing`."""
-        return outgoing(metadata, self.user_agent, encoding)
+        return outgoing(metadata, self.user_agent)
 
 
 def _loaded_config(options: Options, endpoint: Endpoint) -> ServiceConfig | None:

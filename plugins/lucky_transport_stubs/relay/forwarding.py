@@ -1,7 +1,7 @@
 """Answers a call by one upstream: what the caller sends goes there as it is, and what is answered there comes back.
 
-Bytes stay bytes; no message is read. The call upstream has the caller's arity, metadata, compression and the time that
-it has left, and waits for a server that is not there where the caller does. Of a stream one message each way is held
+Bytes stay bytes; no message is read. The call upstream has the caller's arity, metadata and the time that it
+has left, and waits for a server that is not there where the caller does. Of a stream one message each way is held
 here, so a side that reads slowly slows the other one. Both calls end together, whichever ends first.
 """
 
@@ -17,17 +17,15 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.server.context import call_of
-from lucky_transport_stubs.words.compression import compression_of
-from lucky_transport_stubs.words.metadata import ENCODING, WAITS
+from lucky_transport_stubs.words.metadata import WAITS
 from lucky_transport_stubs.words.status import GONE
 
-#: By the number of a `Shape`. The server cannot tell what its caller takes for one response from a stream of one;
-#: gRPC's future of a stream of requests would lose their compression.
+#: By the number of a `Shape`. The server cannot tell what its caller takes for one response from a stream of one.
 _ARITIES = ("unary_unary", "stream_stream", "unary_stream", "stream_stream")
 #: So many methods are kept; callers may name any number of them.
 _MOST_METHODS = 1024
 #: What says how messages came here, by which library, and to this relay.
-_OF_THIS_HOP = frozenset({ENCODING, "user-agent", WAITS[0]})
+_OF_THIS_HOP = frozenset({"user-agent", WAITS[0]})
 
 
 class Forwarding(grpc.GenericRpcHandler):
@@ -78,7 +76,6 @@ class Forwarding(grpc.GenericRpcHandler):
             timeout=None if caller.deadline is None else caller.deadline.remaining_s,
             metadata=tuple(entry for entry in caller.metadata if entry[0] not in _OF_THIS_HOP),
             wait_for_ready=WAITS in caller.metadata,
-            compression=compression_of(caller.metadata),
         )
         if sends_many:
             sent.begun(call)

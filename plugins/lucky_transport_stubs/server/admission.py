@@ -1,7 +1,7 @@
 """Which calls a server answers, of threads and of asyncio: refusals are in grpc's own words and order.
 
-A server that shuts down takes no call, and none that asks for a compression it has disabled. For every other call the
-handler is looked up, through the interceptors: a call without one is refused, then one too many.
+A server that shuts down takes no call. For every other call the handler is looked up, through the interceptors: a call
+without one is refused, then one too many.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ from typing import Any
 from lucky_transport.errors import ClosedError
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_stubs.server.call_state import ServerCallState
-from lucky_transport_stubs.words.compression import refusal_of
-from lucky_transport_stubs.words.options import Options
 from lucky_transport_stubs.words.status import Code
 
 
 class Admission:
-    """Decides for one server. max_calls: that may run at a time, None for any number. options: of the server."""
+    """Decides for one server. max_calls: that may run at a time, None for any number."""
 
-    def __init__(self, max_calls: int | None, options: Options) -> None:
+    def __init__(self, max_calls: int | None) -> None:
         self._max_calls = max_calls
-        self._options = options
         self._lock = threading.Lock()
         self._running = 0
         self.is_refusing = False
@@ -35,12 +32,7 @@ class Admission:
         """Fail a call whose handler is not even looked up; False when it is to be."""
         if self.is_refusing:
             call.fail(ClosedError("the server is shutting down", backend="shm"))
-            return True
-        refusal = refusal_of(call.metadata, self._options)
-        if refusal is not None:
-            call.fail(refusal)
-            return True
-        return False
+        return self.is_refusing
 
     def admits(self, state: ServerCallState, handler: Any, has_entered: bool | None = None) -> bool:
         """Return True when the call may run: it is counted then, until `leave`. Else it has been failed.

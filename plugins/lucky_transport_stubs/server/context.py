@@ -18,9 +18,9 @@ from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import ServicerContextBase, appears_as
 from lucky_transport_stubs.server.call_state import ServerCallState
-from lucky_transport_stubs.words.compression import check_compression
 from lucky_transport_stubs.words.credentials import PortSecurity
 from lucky_transport_stubs.words.metadata import invocation_metadata
+from lucky_transport_stubs.words.options import check_compression
 
 _log = logging.getLogger("grpc._server")
 _FOREVER_S = 9.2e18  # what grpc.server answers where there is no deadline, but for the present date

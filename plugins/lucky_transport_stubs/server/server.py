@@ -29,9 +29,13 @@ from lucky_transport_stubs.server.admission import Admission
 from lucky_transport_stubs.server.handlers import Handlers
 from lucky_transport_stubs.server.port import PORT, AddsHandlersAndPorts, open_port
 from lucky_transport_stubs.server.servicing import Servicing
-from lucky_transport_stubs.words.compression import checked_default
 from lucky_transport_stubs.words.credentials import PortSecurity
-from lucky_transport_stubs.words.options import log_ignored, max_receive_bytes, max_send_bytes
+from lucky_transport_stubs.words.options import (
+    check_default_compression,
+    log_ignored,
+    max_receive_bytes,
+    max_send_bytes,
+)
 
 
 def server(
@@ -48,9 +52,9 @@ def server(
     `compression` and `xds` change nothing here; the log says so of `xds`. Raises AttributeError for a handler that is
     none, TypeError and ValueError for a compression that is none.
     """
-    checked_default(compression)
+    check_default_compression(compression)
     log_ignored((*(options or ()), *((("xds", xds),) if xds else ())))
-    admission = Admission(maximum_concurrent_rpcs, tuple(options or ()))
+    admission = Admission(maximum_concurrent_rpcs)
     found = Handlers(handlers or (), interceptors or ())
     servicing = Servicing(found, thread_pool, admission, max_send_bytes(options or ()))
     return Server(servicing, max_receive_bytes(options or ()))

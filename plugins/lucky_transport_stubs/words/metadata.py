@@ -35,9 +35,6 @@ _RESERVED_FOR_CALLERS = frozenset(
         *(PREVIOUS_ATTEMPTS, WAITS[0]),
     }
 )
-#: The key by which a call says what it would be compressed with; the first entry where it is there.
-ENCODING = "grpc-encoding"
-
 USER_AGENT = f"grpc-python/{grpc.__version__} lucky-transport ({sys.platform}; shm)"
 _OWN_AGENT = Metadatum("user-agent", USER_AGENT)
 
@@ -58,8 +55,8 @@ def checked(metadata: Iterable[Any]) -> Metadata:
     return tuple(entry for entry in starmap(_entry, entries) if entry[0] not in _RESERVED)
 
 
-def outgoing(metadata: Iterable[Any] | None, user_agent: str = "", encoding: Metadata = ()) -> Metadata:
-    """Return a caller's metadata as they travel, with the encoding and the user agent if there are special ones.
+def outgoing(metadata: Iterable[Any] | None, user_agent: str = "") -> Metadata:
+    """Return a caller's metadata as they travel, with the user agent if there is a special one.
 
     Raises the errors of `checked` and `check_size`: a server has the same limit.
     """
@@ -67,7 +64,7 @@ def outgoing(metadata: Iterable[Any] | None, user_agent: str = "", encoding: Met
     if metadata:
         entries = tuple(entry for entry in checked(metadata) if entry[0] not in _RESERVED_FOR_CALLERS)
         check_size(entries)
-    return (*encoding, ("user-agent", user_agent), *entries) if user_agent else (*encoding, *entries)
+    return (("user-agent", user_agent), *entries) if user_agent else entries
 
 
 def check_size(*several: Metadata) -> None:
@@ -92,8 +89,6 @@ def metadata_of(metadata: Metadata) -> tuple[Any, ...]:
 
 def invocation_metadata(metadata: Metadata) -> tuple[Any, ...]:
     """Return a caller's metadata as a server's programs get them: the first entry is the user agent."""
-    if metadata and metadata[0][0] == ENCODING:
-        metadata = metadata[1:]
     if not metadata or metadata[0][0] != "user-agent":  # clients send only one that their options make
         return (_OWN_AGENT, *metadata_of(metadata))
     return metadata_of(metadata)

@@ -113,17 +113,15 @@ def target_of(options: Options, endpoint: Endpoint) -> str:
     return _value(options, "lucky_transport.target", str, str(endpoint))
 
 
-def compression_algorithm(options: Options) -> int | str | None:
-    """Return the number or the name of the algorithm in the options, None for none. Raises the same errors."""
-    return _value(options, "grpc.default_compression_algorithm", (int, str), None)
+def check_default_compression(compression: Any) -> None:
+    """Raise TypeError, ValueError, as gRPC does, for what is no number of an algorithm, of a channel or a server."""
+    int(compression or 0)
 
 
-def enabled_algorithms(options: Options, every: int) -> int:
-    """Return a bit for each algorithm that the options leave enabled, of `every`. Raises the same errors.
-
-    Not to compress cannot be disabled.
-    """
-    return _value(options, "grpc.compression_enabled_algorithms_bitset", int, every) | 1
+def check_compression(compression: Any) -> None:
+    """Raise KeyError, as gRPC does, for what is neither a `grpc.Compression` nor false. Nothing is compressed."""
+    if compression and compression not in (1, 2):
+        raise KeyError(compression)
 
 
 def service_config(options: Options) -> str | None:

@@ -20,11 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.rpc.error_envelope import Metadata
-from lucky_transport_stubs.words.metadata import ENCODING, PREVIOUS_ATTEMPTS
+from lucky_transport_stubs.words.metadata import PREVIOUS_ATTEMPTS
 from lucky_transport_stubs.words.status import CallStatus, Code
 
-#: What comes before all other metadata of a call.
-_LEADING = frozenset({ENCODING, "user-agent"})
 #: What a server tells a client of the next attempt.
 _PUSHBACK = "grpc-retry-pushback-ms"
 #: A backoff is up to so much longer or shorter (gRPC's RETRY_BACKOFF_JITTER).
@@ -94,9 +92,7 @@ class Retries:
         """Return the metadata of the next attempt of a call with these."""
         if not self._ended:
             return entries
-        first = 0  # those that servers look for at the beginning
-        while first < len(entries) and entries[first][0] in _LEADING:
-            first += 1
+        first = 1 if entries and entries[0][0] == "user-agent" else 0  # servers look for it at the beginning
         return (*entries[:first], (PREVIOUS_ATTEMPTS, str(self._ended)), *entries[first:])
 
     def after(self, status: CallStatus) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from .records import PATIENCE_S, Record, attempt, entries, taken
 from .samples import credentials, giving
 
 README = Path(__file__).parents[4] / "plugins" / "lucky_transport_stubs" / "README.md"
-ENABLED = "grpc.compression_enabled_algorithms_bitset"
-GZIP = grpc.Compression.Gzip
 
 
 @pytest.fixture
@@ -83,20 +81,6 @@ def test_a_plugin_that_gives_no_metadata_ends_the_call(ends: Ends, behaviour: An
 
 def test_te_of_a_plugin_is_dropped(ends: Ends) -> None:
     assert _with_plugin(ends, giving((("te", "x"), ("key", "1")))) == {"value": b"[('key', '1')]"}
-
-
-def test_a_response_is_never_refused_for_its_compression(ends: Ends) -> None:
-    method = ends.unary_unary(metadata_of, compression=GZIP, channel_options=[(ENABLED, 1)])
-    assert "value" in attempt(method, b"", timeout=PATIENCE_S)
-
-
-async def test_a_disabled_compression_of_an_asyncio_request_stream_is_refused(aio: AioEnds) -> None:
-    async def answer(requests: AsyncIterator[bytes], context: Any) -> bytes:
-        return b"".join([request async for request in requests])
-
-    method = await aio.stream_unary(answer, options=[(ENABLED, 1)])
-    call = method(iter([b"one", b"two"]), compression=GZIP, timeout=PATIENCE_S)
-    assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_a_servicer_that_sets_what_is_no_compression_gets_an_answer(ends: Ends) -> None:
