@@ -1,4 +1,4 @@
-"""LidarService: a lidar on every robot, sensor i on agent_i's, measured by MuJoCo's rays.
+"""LidarService: a spinning lidar on every robot, sensor i on agent_i's, measured by MuJoCo's rays.
 
 Materials are the colours of the geoms. A scan shows the moment of the request and has no effect on the simulation.
 """
@@ -11,6 +11,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lucky_transport.engine import Handler
 from lucky_transport.errors import LocalProtocolError, Unimplemented
@@ -31,7 +32,7 @@ from lucky_transport.messages import (
     SetLidarSecondaryCaptureRequest,
 )
 from lucky_transport_mujoco.lookup import unknown_name
-from lucky_transport_mujoco.sensors.lidar_beams import angles, scan
+from lucky_transport_mujoco.sensors.raycast import cast, colours
 from lucky_transport_mujoco.sensors.render_scene import RenderScene, Snapshot
 from lucky_transport_mujoco.world import MujocoWorlds
 
@@ -71,6 +72,13 @@ _RETURNS = LidarReturnParamsResponse(
 )
 
 _MAX_BEAMS = 131072
+
+#: The robot's base, and where the sensor is in its frame: above the middle of the trunk.
+_BASE = 1
+_MOUNT_M = np.array([0.0, 0.0, 0.09])
+
+#: How bright red, green and blue are.
+_BRIGHTNESS = np.array([0.2126, 0.7152, 0.0722])
 
 
 class Lidar:
@@ -154,15 +162,15 @@ class Lidar:
         self._scene.show(Snapshot.of(self._world, request.sensor))
         self._scans += 1
         material = self._returns if request.material else None
-        found = scan(self._scene, config, material, np.random.default_rng((request.sensor, self._scans)))
-        beams = len(found.ranges)
+        random = np.random.default_rng((request.sensor, self._scans))
+        back, ranges, strength, bright = _measure(self._scene, config, material, random)
         strong = request.want_intensity and request.material
         return LidarScanResponse(
-            beams,
-            found.ranges.tolist(),
-            [-1.0] * beams if request.want_secondary else [],
-            found.intensity.tolist() if strong else [],
-            found.reflectivity.tolist() if strong else [],
+            len(back),
+            _floats(np.where(back, ranges, -1)),
+            [-1.0] * len(back) if request.want_secondary else [],
+            _floats(np.where(back, strength, 0)) if strong else [],
+            _floats(np.where(back, bright, -1)) if strong else [],
         )
 
     def _beam_count(self, request: LidarSensorRequest) -> LidarBeamCountResponse:
@@ -170,7 +178,7 @@ class Lidar:
         return LidarBeamCountResponse(config.channels * config.azimuth_bins)
 
     def _beam_angles(self, request: LidarSensorRequest) -> LidarBeamAnglesResponse:
-        azimuth, elevation = angles(self._config(request.sensor))
+        azimuth, elevation = _angles(self._config(request.sensor))
         return LidarBeamAnglesResponse(len(azimuth), _floats(azimuth), _floats(elevation))
 
     def _config(self, sensor: int) -> LidarConfigResponse:
@@ -185,8 +193,54 @@ class Lidar:
         return "" if sensor <= last else f"no lidar sensor {sensor}: there are 0 to {last}, one per robot"
 
 
-def _floats(values: np.ndarray) -> list[float]:
+_Array = NDArray[np.float64]
+
+
+def _floats(values: _Array) -> list[float]:
     return values.astype(np.float32).tolist()
+
+
+def _angles(config: LidarConfigResponse) -> tuple[_Array, _Array]:
+    """Return azimuth and elevation of each beam in radians: float64 (beams,) each.
+
+    Beams are numbered column by column: azimuth from the robot's front to its left and round, in a column from the
+    lowest elevation to the highest.
+    """
+    azimuth = 2 * np.pi * np.arange(config.azimuth_bins) / config.azimuth_bins
+    elevation = np.deg2rad(np.linspace(config.vfov_min_deg, config.vfov_max_deg, config.channels))
+    return np.repeat(azimuth, config.channels), np.tile(elevation, config.azimuth_bins)
+
+
+def _measure(
+    scene: RenderScene,
+    config: LidarConfigResponse,
+    material: LidarReturnParamsResponse | None,
+    random: np.random.Generator,
+) -> tuple[NDArray[np.bool_], _Array, _Array, _Array]:
+    """Return for each beam whether it comes back, its range in metres, its strength as received and the reflectivity of
+    the surface as seen under its angle. Without `material` every hit within range comes back, exactly.
+    """
+    azimuth, elevation = _angles(config)
+    level = np.cos(elevation)
+    turned = scene.data.xmat[_BASE].reshape(3, 3)
+    rays = np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)], axis=1) @ turned.T
+    origin = scene.data.xpos[_BASE] + turned @ _MOUNT_M
+    groups = np.array([config.geom_group_mask >> group & 1 for group in range(6)], np.uint8)
+    # rays pass through what is invisible
+    scene.model.geom_rgba[scene.model.geom_bodyid != 0, 3] = 0 if config.self_ignore else 1
+    geoms, ranges, normals = cast(scene, origin, rays, groups)
+    points = origin + rays * np.where(geoms >= 0, ranges, 0)[:, None]
+    facing = np.abs((normals * rays).sum(axis=1))
+    bright = colours(scene, geoms, points, np.zeros(len(rays), np.bool_)) @ _BRIGHTNESS * facing
+    back = (geoms >= 0) & (ranges >= config.min_range) & (ranges <= config.max_range)
+    if material is None:
+        return back, ranges, bright, bright
+    strength = bright * (material.intensity_ref_range / np.maximum(ranges, max(material.near_range_r0, 1e-3))) ** 2
+    reach = material.max_range_at_ref * (bright / material.ref_reflectivity) ** (1 / material.range_exp)
+    back &= (ranges <= reach) & (ranges >= material.range_floor)
+    back &= (facing >= material.grazing_cos_cutoff) & (strength >= material.detect_floor)
+    sigma = material.noise_sigma0 + material.noise_slope_per_m * np.where(back, ranges, 0)
+    return back, np.maximum(ranges + sigma * random.standard_normal(len(ranges)), 0), strength, bright
 
 
 def _no_baking(_: Any) -> NoReturn:

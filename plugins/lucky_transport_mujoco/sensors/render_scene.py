@@ -1,22 +1,32 @@
-"""What is drawn, from where, and the interface of a renderer."""
+"""What is drawn and from where: the robot's model in the state of a moment, seen by a camera."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+import copy
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport_mujoco import terrain
+from lucky_transport_mujoco import robot, terrain
 from lucky_transport_mujoco.bindings import mj
-from lucky_transport_mujoco.sensors.render_model import render_model
 from lucky_transport_mujoco.world import MujocoWorlds
 
 _Array = NDArray[np.float64]
 
 #: MuJoCo wants a positive height even of a field that is not there.
 _FLATTENED_M = 1e-4
+
+#: Room for the robot's geoms, several times over.
+_MAX_GEOMS = 500
+
+#: Where the sun's lamp is, seen from the robot: back along its direction, so that its beam and the shadow meet it.
+_SUN_M = np.array([-2.0, -1.0, 10.0])
+
+#: The view of the robot from behind, in MuJoCo's degrees and metres. It follows the robot's place but not its turning,
+#: which would make a watcher dizzy.
+BEHIND = "the robot from behind"
+_AZIMUTH, _ELEVATION, _DISTANCE_M = 48.0, -19.0, 2.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,72 +59,63 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Orbit:
-    """A view of the robot from around it: azimuth from x towards y and elevation in radians, distance in metres."""
-
-    azimuth: float
-    elevation: float
-    distance: float
-    fovy: float = 0.75
-
-
-@dataclass(frozen=True, slots=True)
 class Eye:
-    """A pinhole: where it is and where it looks, in the world's frame; `fovy` is its vertical opening in radians.
+    """A pinhole: where it is and where it looks, in the world's frame.
 
-    place, right, up, forward: float64 (3,); the last three are unit vectors at right angles.
+    place, right, up, forward: float64 (3,); the last three are unit vectors at right angles. opening: the tangent of
+    half its vertical angle.
     """
 
     place: _Array
     right: _Array
     up: _Array
     forward: _Array
-    fovy: float
+    opening: float
 
     def rays(self, width: int, height: int, rows: slice = slice(None)) -> _Array:
         """Return the directions through the centres of the pixels of those rows (all: float64 (height * width, 3)), one
         metre deep each.
         """
-        step = 2 * np.tan(self.fovy / 2) / height
+        step = 2 * self.opening / height
         across = (np.arange(width) + 0.5 - width / 2) * step
         upward = (height / 2 - np.arange(height)[rows] - 0.5) * step
         middle = self.forward + upward[:, None] * self.up
         return (middle[:, None, :] + (across[:, None] * self.right)[None]).reshape(-1, 3)
 
     def project(self, points: _Array, width: int, height: int) -> _Array:
-        """Return where points (k, 3) are seen, float64 (k, 3): x and y in pixels, depth in metres (may be negative)."""
+        """Return where points (k, 3) before the eye are seen, float64 (k, 3): x and y in pixels, depth in metres."""
         away = points - self.place
         depth = away @ self.forward
-        scale = height / (2 * np.tan(self.fovy / 2)) / np.where(depth == 0, np.inf, depth)
+        scale = height / (2 * self.opening * depth)
         x = width / 2 + (away @ self.right) * scale
         y = height / 2 - (away @ self.up) * scale
         return np.stack([x, y, depth], axis=1)
 
 
-def camera_names() -> tuple[str, ...]:
-    """Return the names of the robot's cameras, in the model's order."""
-    model = render_model()
-    return tuple(mj.mj_id2name(model, mj.mjtObj.mjOBJ_CAMERA, index) for index in range(model.ncam))
-
-
 class RenderScene:
-    """A model and its data, put into the state of a snapshot.
+    """A model and its data, put into the state of a snapshot, and MuJoCo's scene of it.
 
-    `ground` counts how often the shape of the ground changed.
+    ground: counts how often the shape of the ground changed. eye: of what was looked at last.
     """
 
+    eye: Eye
+
     def __init__(self) -> None:
-        self.model = render_model()
+        self.model = copy.copy(robot.load().model)
         self.data = mj.MjData(self.model)
+        self.mjv = mj.MjvScene(self.model, _MAX_GEOMS)
+        self.mjv.flags[mj.mjtRndFlag.mjRND_HAZE] = self.mjv.flags[mj.mjtRndFlag.mjRND_REFLECTION] = False
+        self.mjv.flags[mj.mjtRndFlag.mjRND_FOG] = True
         self.ground = 0
+        self.floor = terrain.geom(self.model, "floor")
         self._bumps_m = -1.0
-        self._floor = terrain.geom(self.model, "floor")
         self._bumps = terrain.geom(self.model, "bumps")
         self._opaque = self.model.geom_rgba[self._bumps].copy()
+        self._options = mj.MjvOption()
 
     def show(self, snapshot: Snapshot) -> None:
         """Put everything where the snapshot has it; places of bodies, geoms and cameras are up to date afterwards."""
-        self.model.geom_quat[self._floor] = snapshot.tilt
+        self.model.geom_quat[self.floor] = snapshot.tilt
         if snapshot.bumps_m != self._bumps_m:
             self.model.hfield_size[0, 2] = snapshot.bumps_m or _FLATTENED_M
             # bumps that are switched off lie in the floor: they must not be seen, by eyes or by rays
@@ -125,51 +126,20 @@ class RenderScene:
         mj.mj_kinematics(self.model, self.data)
         mj.mj_comPos(self.model, self.data)
         mj.mj_camlight(self.model, self.data)
+        self.data.light_xpos[0] = snapshot.qpos[:3] + _SUN_M
 
-    def eye(self, view: str | Orbit) -> Eye:
-        """Return the eye of the camera of that name, or of a view from around the robot.
-
-        Raises KeyError for a name that no camera has.
-        """
-        if isinstance(view, Orbit):
-            return self._orbit(view)
-        index = mj.mj_name2id(self.model, mj.mjtObj.mjOBJ_CAMERA, view)
-        if index < 0:
-            raise KeyError(view)
-        turned = self.data.cam_xmat[index].reshape(3, 3)
-        fovy = float(np.deg2rad(self.model.cam_fovy[index]))
-        return Eye(self.data.cam_xpos[index].copy(), turned[:, 0].copy(), turned[:, 1].copy(), -turned[:, 2], fovy)
-
-    def _orbit(self, view: Orbit) -> Eye:
-        level, tilt = np.cos(view.elevation), np.sin(view.elevation)
-        cos, sin = np.cos(view.azimuth), np.sin(view.azimuth)
-        outward = np.array([level * cos, level * sin, tilt])
-        right = np.array([-sin, cos, 0.0])
-        up = np.array([-tilt * cos, -tilt * sin, level])
-        return Eye(self.data.qpos[:3] + view.distance * outward, right, up, -outward, view.fovy)
-
-
-@dataclass(slots=True)
-class RenderResult:
-    """Pixels, top row first; what was not asked for is empty.
-
-    colour: uint8 (height, width, 3), RGB. depth: float32 (height, width), metres along the line of sight's axis, inf
-    where nothing is.
-    """
-
-    colour: NDArray[np.uint8] = field(default_factory=lambda: np.empty((0, 0, 3), np.uint8))
-    depth: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 0), np.float32))
-
-
-class Renderer(ABC):
-    """Draws what its scene shows; made, used and closed in one thread. `name` says how, for the log."""
-
-    name: str
-
-    @abstractmethod
-    def render(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> RenderResult:
-        """Return what `eye` sees, in pixels of the renderer's own: new arrays, never written to again."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release what the renderer holds."""
+    def look(self, view: str) -> None:
+        """Arrange everything as the camera of that name sees it, or BEHIND."""
+        camera = mj.MjvCamera()
+        if view == BEHIND:
+            camera.lookat, camera.distance = self.data.qpos[:3], _DISTANCE_M
+            camera.azimuth, camera.elevation = _AZIMUTH, _ELEVATION
+        else:
+            camera.type = mj.mjtCamera.mjCAMERA_FIXED
+            camera.fixedcamid = self.model.camera(view).id
+        mj.mjv_updateCamera(self.model, self.data, camera, self.mjv)  # first: the endless floor is laid around it
+        mj.mjv_updateScene(self.model, self.data, self._options, None, camera, mj.mjtCatBit.mjCAT_ALL, self.mjv)
+        left, right = self.mjv.camera  # of a stereo image; the eye is between them
+        forward, up = left.forward.astype(np.float64), left.up.astype(np.float64)
+        place = (left.pos.astype(np.float64) + right.pos) / 2
+        self.eye = Eye(place, np.cross(forward, up), up, forward, float(left.frustum_top / left.frustum_near))

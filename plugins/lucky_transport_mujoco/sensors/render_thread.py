@@ -10,7 +10,7 @@ import atexit
 import functools
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from lucky_transport.errors import Busy, ClosedError, PeerTimeout, SpecError
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport_mujoco.sensors.opengl import OpenGL, platforms
-from lucky_transport_mujoco.sensors.overlay import Strokes, draw
+from lucky_transport_mujoco.sensors.overlay import Stroke, draw
 from lucky_transport_mujoco.sensors.raycast import RayCaster
-from lucky_transport_mujoco.sensors.render_scene import Orbit, Renderer, RenderScene, Snapshot
+from lucky_transport_mujoco.sensors.render_scene import RenderScene, Snapshot
 
 _log = logging.getLogger("lucky_transport")
 
@@ -57,15 +57,15 @@ _drawing: weakref.WeakSet[RenderThread] = weakref.WeakSet()
 class RenderRequest:
     """One image, with copies of all it needs, so that the engine goes on.
 
-    snapshot, view: of what and from where (a camera's name or a view from around the robot). strokes: drawn over it.
+    snapshot, view: of what and from where (a camera's name or `render_scene.BEHIND`). strokes: drawn over it.
     memory: of exactly a colour image's size; it is drawn into that.
     """
 
     snapshot: Snapshot
-    view: str | Orbit
+    view: str
     width: int
     height: int
-    strokes: Strokes | None = None
+    strokes: Sequence[Stroke] = ()
     memory: memoryview | None = None
 
 
@@ -82,7 +82,7 @@ class RenderThread:
         self._wanted = renderer
         self._thread = WorkerPool("images", 1, _MOST_WAITING)
         self._scene: RenderScene | None = None
-        self._renderer: Renderer | None = None
+        self._renderer: OpenGL | RayCaster | None = None
         self._closed = False
 
     def colour(self, request: RenderRequest) -> NDArray[np.uint8]:
@@ -105,7 +105,7 @@ class RenderThread:
         def draw_now() -> None:
             try:
                 future.set_result(work(request))
-            except BaseException as error:
+            except Exception as error:
                 future.set_exception(error)
 
         try:
@@ -128,25 +128,20 @@ class RenderThread:
 
     def _colour(self, request: RenderRequest) -> NDArray[np.uint8]:
         scene, renderer = self._ready(request)
-        eye = scene.eye(request.view)
-        strokes = request.strokes
-        over = strokes is not None and len(strokes) > 0
-        result = renderer.render(eye, request.width, request.height, colour=True, depth=over)
         memory = bytearray(request.height * request.width * CHANNELS) if request.memory is None else request.memory
         out = np.frombuffer(memory, np.uint8).reshape(request.height, request.width, CHANNELS)
-        out[..., :3] = result.colour
+        out[..., :3] = renderer.colour(request.width, request.height)
         out[..., 3] = 255
-        if strokes is not None and over:
-            draw(out, result.depth, eye, strokes)
+        if request.strokes:
+            draw(out, renderer.depth(request.width, request.height), scene.eye, request.strokes)
         return out
 
     def _depth(self, request: RenderRequest) -> NDArray[np.float32]:
-        scene, renderer = self._ready(request)
-        result = renderer.render(scene.eye(request.view), request.width, request.height, colour=False, depth=True)
-        return np.ascontiguousarray(result.depth)
+        _, renderer = self._ready(request)
+        return renderer.depth(request.width, request.height)
 
-    def _ready(self, request: RenderRequest) -> tuple[RenderScene, Renderer]:
-        """Return scene and renderer, made now if need be, with the request's snapshot on scene."""
+    def _ready(self, request: RenderRequest) -> tuple[RenderScene, OpenGL | RayCaster]:
+        """Return scene and renderer, made now if need be, looking at what is requested."""
         if self._scene is None:
             self._scene = RenderScene()
         if self._renderer is None:
@@ -154,6 +149,7 @@ class RenderThread:
             _drawing.add(self)
             _close_at_exit()
         self._scene.show(request.snapshot)
+        self._scene.look(request.view)
         return self._scene, self._renderer
 
     def _release(self) -> None:
@@ -162,7 +158,7 @@ class RenderThread:
         self._renderer = self._scene = None
 
 
-def _renderer(scene: RenderScene, wanted: str) -> Renderer:
+def _renderer(scene: RenderScene, wanted: str) -> OpenGL | RayCaster:
     """Return the best renderer of that kind that works here; raises SpecError when "opengl" does not."""
     if wanted != "rays":
         for platform in platforms():

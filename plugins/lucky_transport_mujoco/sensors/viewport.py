@@ -27,7 +27,7 @@ from lucky_transport.messages import (
 from lucky_transport_mujoco.lookup import rate_hz, unknown_name
 from lucky_transport_mujoco.sensors.cameras import colour_frame, size
 from lucky_transport_mujoco.sensors.overlay import strokes_of
-from lucky_transport_mujoco.sensors.render_scene import Orbit, Snapshot
+from lucky_transport_mujoco.sensors.render_scene import BEHIND, Snapshot
 from lucky_transport_mujoco.sensors.render_thread import CHANNELS, RenderRequest, RenderThread
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
@@ -35,9 +35,6 @@ NAME = "Main"
 
 _PREFIX = "/hazel.rpc.ViewportService/"
 _NATIVE = (1280, 720)
-
-#: It follows the robot's place but not its turning, which would make a watcher dizzy.
-_VIEW = Orbit(azimuth=-2.3, elevation=0.33, distance=2.1)
 
 
 class Viewport:
@@ -82,7 +79,7 @@ class Viewport:
                     snapshot = Snapshot.of(self._world, SHOWN)
                     drawings = self._world.drawings
                 memory = call.image_buffer(width * height * CHANNELS)
-                wanted = RenderRequest(snapshot, _VIEW, width, height, strokes_of(drawings, snapshot.yaw), memory)
+                wanted = RenderRequest(snapshot, BEHIND, width, height, strokes_of(drawings, snapshot.yaw), memory)
                 yield colour_frame(self._render_thread.colour(wanted), tick + 1, memory)
         finally:
             with self._lock:
