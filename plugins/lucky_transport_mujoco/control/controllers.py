@@ -1,4 +1,4 @@
-"""The robot controllers, one per env, and what moves a robot in a step that brings no actions for it.
+"""The robot controllers, one per env, their motion graphs, and what moves a robot in a step without actions for it.
 
 A controller costs nothing until a request names it, and nothing in a step until it drives something.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.messages import EntityId, RobotControllerSummary
+from lucky_transport.messages import EntityId, MotionGraphInputValue, RobotControllerSummary, Vec3
+from lucky_transport_mujoco.control import gait
 from lucky_transport_mujoco.control.gait import Ease
-from lucky_transport_mujoco.control.motion_graph import MotionGraph
 from lucky_transport_mujoco.control.policies import Sense, to_units
 from lucky_transport_mujoco.control.slots import PolicyBinding, apply_gains, claims, new_slots
 from lucky_transport_mujoco.physics import Motion, Physics
@@ -38,19 +39,63 @@ def env_of_robot(entity: int, num_envs: int) -> int:
     return env if 0 <= env < num_envs else -1
 
 
-class ControllerSubscription:
-    """The changes of a controller that a watcher has not seen yet."""
+CROUCH, ALERT, GAIT, LEAN, BOW = range(1, 6)
 
-    def __init__(self) -> None:
-        self._changes: deque[RobotControllerSummary] = deque(maxlen=_BACKLOG)
+#: Input id -> (name, field of `MotionGraphInputValue` that holds it). crouch: 0 to 1. alert: stands taller. gait: 0
+#: none, 1 to 3 steps on the spot, quicker with each. lean: metres by which the trunk is shifted. bow: one second long.
+INPUTS: dict[int, tuple[str, str]] = {
+    CROUCH: ("crouch", "float_val"),
+    ALERT: ("alert", "bool_val"),
+    GAIT: ("gait", "int_val"),
+    LEAN: ("lean", "vec3_val"),
+    BOW: ("bow", "trigger"),
+}
 
-    def note(self, state: RobotControllerSummary) -> None:
-        """The controller has changed to this state."""
-        self._changes.append(state)
+_BOW_S = 1.0
+_STEPS_HZ = 0.75
 
-    def take(self) -> list[RobotControllerSummary]:
-        """Return the states since the last call, in order."""
-        return [self._changes.popleft() for _ in range(len(self._changes))]
+
+def _initial() -> dict[int, MotionGraphInputValue]:
+    values = {"float_val": 0.0, "bool_val": False, "int_val": 0, "vec3_val": Vec3(), "trigger": False}
+    return {number: MotionGraphInputValue(**{kind: values[kind]}) for number, (_, kind) in INPUTS.items()}
+
+
+@dataclass(slots=True)
+class MotionGraph:
+    """One robot's graph. inputs: by id, kept while the graph is inactive; a reset leaves them and ends a bow."""
+
+    ease: Ease
+    active: bool = False
+    inputs: dict[int, MotionGraphInputValue] = field(default_factory=_initial)
+    _bow_ends_s: float = 0.0
+
+    def fire(self) -> None:
+        """Pull the trigger: the bow begins with the next tick."""
+        self.inputs[BOW] = MotionGraphInputValue(trigger=True)
+        self._bow_ends_s = self.ease.seconds + _BOW_S
+
+    def begin(self) -> None:
+        """Begin anew from the pose the robot has by then."""
+        self.ease.begin()
+        self._bow_ends_s = 0.0
+        self.inputs[BOW] = MotionGraphInputValue(trigger=False)
+
+    def pose(self) -> NDArray[np.float64]:
+        """Return the joint angles wanted now, float64 (12,)."""
+        seconds, inputs = self.ease.seconds, self.inputs
+        left_s = self._bow_ends_s - seconds
+        if left_s <= 0:
+            inputs[BOW] = MotionGraphInputValue(trigger=False)
+        feet = np.zeros((4, 3))
+        steps = min(max(inputs[GAIT].int_val or 0, 0), 3)
+        if steps:
+            feet += gait.swing((gait.TROT_PHASE + _STEPS_HZ * steps * seconds) % 1.0, np.zeros((4, 2)), 0.03)
+        lean = inputs[LEAN].vec3_val or Vec3()
+        feet -= np.clip([lean.x, lean.y, lean.z], -0.06, 0.06)
+        feet[:, 2] -= gait.STANDING_M + (0.03 if inputs[ALERT].bool_val else 0.0)
+        feet[:, 2] += 0.1 * float(np.clip(inputs[CROUCH].float_val or 0.0, 0.0, 1.0))
+        feet[:2, 2] += 0.08 * np.sin(np.pi * np.clip(left_s / _BOW_S, 0, 1))
+        return gait.angles(feet)
 
 
 class Controller:
@@ -62,7 +107,7 @@ class Controller:
         self.graph = MotionGraph(Ease(robot.step_s))
         self.claims: NDArray[np.uint32] = np.zeros(robot.nu, np.uint32)
         self._robot = robot
-        self._watchers: set[ControllerSubscription] = set()
+        self._watchers: dict[int, deque[RobotControllerSummary]] = {}
 
     @property
     def drives(self) -> bool:
@@ -80,21 +125,21 @@ class Controller:
         slots = [slot.summary(self._robot.joint_names) for slot in self.slots.values()]
         return RobotControllerSummary(EntityId(robot_entity(self.env)), f"agent_{self.env}", self.graph.active, slots)
 
-    def watch(self) -> ControllerSubscription:
+    def watch(self) -> deque[RobotControllerSummary]:
         """Return what gets a summary after every change from now on, until `unwatch`."""
-        watch = ControllerSubscription()
-        self._watchers.add(watch)
+        watch: deque[RobotControllerSummary] = deque(maxlen=_BACKLOG)
+        self._watchers[id(watch)] = watch
         return watch
 
-    def unwatch(self, watch: ControllerSubscription) -> None:
+    def unwatch(self, watch: deque[RobotControllerSummary]) -> None:
         """Tell it of no more changes; from any thread."""
-        self._watchers.discard(watch)
+        self._watchers.pop(id(watch), None)
 
     def refresh(self) -> None:
         """Work out the claims again and tell the watchers."""
         self.claims = claims(self.slots, self._robot.nu)
-        for watch in tuple(self._watchers):
-            watch.note(self.summary())
+        for watch in tuple(self._watchers.values()):
+            watch.append(self.summary())
 
 
 class Controllers:

@@ -20,6 +20,10 @@ _NEAREST_M, _FURTHEST_M = 2 * _LINK_M * float(np.cos(1.34)), 2 * _LINK_M * float
 HIPS: _Array = np.array([[0.18, 0.13], [0.18, -0.13], [-0.18, 0.13], [-0.18, -0.13]])
 
 
+#: Of a trot: diagonal legs together.
+TROT_PHASE: _Array = np.array([0.0, 0.5, 0.5, 0.0])
+
+
 def angles(feet: _Array) -> _Array:
     """Return the joint angles, float64 (12,), that put the feet (4, 3) there; what is out of reach is pulled closer.
 

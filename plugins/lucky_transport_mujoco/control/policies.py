@@ -93,8 +93,6 @@ _PERIOD_S = 0.4
 _LIFT_M = 0.06
 #: What is added to the forward speed, because the servos follow late and so push the trunk back.
 _LAG_M_S = 0.1
-#: Diagonal legs together.
-_TROT_PHASE = np.array([0.0, 0.5, 0.5, 0.0])
 
 
 def _trot(sense: Sense) -> _Array:
@@ -107,7 +105,7 @@ def _trot(sense: Sense) -> _Array:
     speed = np.empty((4, 2))
     speed[:, 0] = forward + 0.4 * (forward - sense.lin_vel[0]) - turning * gait.HIPS[:, 1]
     speed[:, 1] = left + 0.4 * (left - sense.lin_vel[1]) + turning * gait.HIPS[:, 0]
-    phase = (_TROT_PHASE + sense.seconds / _PERIOD_S) % 1.0
+    phase = (gait.TROT_PHASE + sense.seconds / _PERIOD_S) % 1.0
     feet = gait.swing(phase, 0.5 * _PERIOD_S * speed, _LIFT_M)
     return gait.angles(feet + _feet(gait.STANDING_M + _levelling(sense)))
 
@@ -176,8 +174,3 @@ POLICIES: tuple[Policy, ...] = (
         _sway,
     ),
 )
-
-
-def by_path(descriptor_path: str) -> Policy | None:
-    """Return the policy of that descriptor path, None when there is none."""
-    return next((policy for policy in POLICIES if policy.descriptor_path == descriptor_path), None)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.errors import SpecError
 from lucky_transport.messages import JointGainOverride, PolicyCommandIdEntry, PolicySlotSummary
 from lucky_transport_mujoco.bindings import Model
 from lucky_transport_mujoco.control.gait import Ease
@@ -73,16 +74,8 @@ class PolicyBinding:
             unclaimed = np.ones(joint_pos.size, np.bool_)
             unclaimed[list(self.driven)] = False
             joint_pos, joint_vel = np.where(unclaimed, 0.0, joint_pos), np.where(unclaimed, 0.0, joint_vel)
-        return Sense(
-            self.ease.seconds,
-            {command.name: self.commands[command.id] for command in policy.commands},
-            sense.lin_vel,
-            sense.ang_vel,
-            sense.gravity,
-            joint_pos,
-            joint_vel,
-            sense.joint_home,
-        )
+        commands = {command.name: self.commands[command.id] for command in policy.commands}
+        return replace(sense, seconds=self.ease.seconds, commands=commands, joint_pos=joint_pos, joint_vel=joint_vel)
 
     def _with_gains(self, action: NDArray[np.float32], joint_home: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return the engine's action for the policy's: another default pose or scale of a joint is put into it."""
@@ -152,13 +145,12 @@ _GAIN_LIMITS: dict[str, tuple[float, float, str]] = {
 GAIN_FIELDS = tuple(_GAIN_LIMITS)
 
 
-def gain_problem(override: JointGainOverride) -> str:
-    """Return what is wrong with the numbers of an override, "" when nothing is."""
+def check_gains(override: JointGainOverride) -> None:
+    """Raise SpecError for numbers of an override that are out of range."""
     for name, (least, most, unit) in _GAIN_LIMITS.items():
         value: float | None = getattr(override, name)
         if value is not None and not (math.isfinite(value) and least <= value <= most):
-            return f"{override.joint_name}: {name} {value}, expected {least:g} to {most:g} {unit}"
-    return ""
+            raise SpecError(f"{override.joint_name}: {name} {value}, expected {least:g} to {most:g} {unit}")
 
 
 def apply_gains(

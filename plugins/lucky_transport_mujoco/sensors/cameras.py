@@ -8,45 +8,27 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport import messages as m
 from lucky_transport.call import Call
-from lucky_transport.engine import Handler, StreamHandler
 from lucky_transport.errors import LocalProtocolError, SpecError, UnknownName
 from lucky_transport.host.task import agent_index
-from lucky_transport.messages import (
-    CameraConfig,
-    CameraConfigAck,
-    CameraConfigResponse,
-    CameraInfo,
-    CameraStreamKind,
-    EntityId,
-    GetCameraConfigRequest,
-    GetCameraFrameRequest,
-    ImageFrame,
-    ListCamerasRequest,
-    ListCamerasResponse,
-    NamedImageFrame,
-    SetCameraConfigRequest,
-    StreamCameraRequest,
-)
-from lucky_transport_mujoco.lookup import rate_hz, unknown_name
 from lucky_transport_mujoco.sensors.render_scene import Snapshot
 from lucky_transport_mujoco.sensors.render_thread import CHANNELS, MAX_SIDE, RenderRequest, RenderThread
 from lucky_transport_mujoco.services.scene import Entities
+from lucky_transport_mujoco.services.service import Service, rate_hz, unknown_name
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
-
-_PREFIX = "/hazel.rpc.CameraService/"
 
 #: A stream asked for in this format shows depth: the request has no other field to say so.
 DEPTH_FORMAT = "depth"
 
 #: What a camera starts with: 1 mm a code, 12 m of range.
-_DEFAULT = CameraConfig(
+_DEFAULT = m.CameraConfig(
     width=640, height=480, record_depth=True, enabled=True, depth_scale=0.001, max_range=12.0, min_range=0.1
 )
 
@@ -54,46 +36,34 @@ _DEFAULT = CameraConfig(
 _MAX_CODE = 65535
 
 
-class Cameras:
+class CameraService(Service):
     """Every robot has the same cameras, with the same settings."""
 
+    service = "CameraService"
+
     def __init__(self, world: MujocoWorlds, entities: Entities, render_thread: RenderThread) -> None:
-        self._world = world
+        super().__init__(world)
         self._entities = entities
         self._render_thread = render_thread
         self._configs = {row.name: replace(_DEFAULT) for row in entities.cameras}
 
-    @property
-    def handlers(self) -> Mapping[str, Handler]:
-        """Handlers of the unary methods, by full method name."""
-        return {
-            _PREFIX + "ListCameras": self._list,
-            _PREFIX + "GetCameraConfig": self._get_config,
-            _PREFIX + "SetCameraConfig": self._set_config,
-        }
-
-    @property
-    def streams(self) -> Mapping[str, StreamHandler]:
-        """Handlers of the streams, by full method name."""
-        return {_PREFIX + "StreamCamera": self._stream}
-
-    def frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
+    def frames(self, env: int, requests: Sequence[m.GetCameraFrameRequest]) -> list[m.NamedImageFrame]:
         """Return the images that belong to the step `env` just made, in the order of `requests`; frame numbers are
         that env's count of control steps.
 
         To be called between two steps, by the thread that stepped, for requests that `check` let pass; it waits for
         the images. Raises ClosedError, PeerTimeout.
         """
-        snapshot = Snapshot.of(self._world, env)
-        out: list[NamedImageFrame] = []
+        snapshot = Snapshot.of(self.world, env)
+        out: list[m.NamedImageFrame] = []
         for request in requests:
             _, name = self._find(request.id, request.name, env)
-            depth = request.kind == CameraStreamKind.DEPTH
+            depth = request.kind == m.CameraStreamKind.DEPTH
             frame = self._render(snapshot, name, request.width, request.height, depth, snapshot.frame)
-            out.append(NamedImageFrame(name if request.id else request.name or name, frame))
+            out.append(m.NamedImageFrame(name if request.id else request.name or name, frame))
         return out
 
-    def check(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> None:
+    def check(self, env: int, requests: Sequence[m.GetCameraFrameRequest]) -> None:
         """Do nothing when `frames` can answer these requests; to be called before the step.
 
         Raises SpecError, a ValueError: no such camera, a camera that is switched off, an image too large.
@@ -101,46 +71,38 @@ class Cameras:
         for request in requests:
             try:
                 _, name = self._find(request.id, request.name, env)
-                self._usable(name, depth=request.kind == CameraStreamKind.DEPTH)
+                self._usable(name, depth=request.kind == m.CameraStreamKind.DEPTH)
                 size(request.width, request.height, self._native(name))
             except (UnknownName, LocalProtocolError) as error:
                 raise SpecError(str(error), backend="mujoco") from error
 
-    def _list(self, _: ListCamerasRequest) -> ListCamerasResponse:
-        rows = [CameraInfo(EntityId(row.id), row.name) for row in self._entities.cameras]
-        return ListCamerasResponse(rows)
+    def list_cameras(self, _: m.ListCamerasRequest) -> m.ListCamerasResponse:
+        return m.ListCamerasResponse([m.CameraInfo(m.EntityId(row.id), row.name) for row in self._entities.cameras])
 
-    def _get_config(self, request: GetCameraConfigRequest) -> CameraConfigResponse:
-        try:
-            _, name = self._find(request.id, request.name, SHOWN)
-        except UnknownName:
-            return CameraConfigResponse(False)
-        return CameraConfigResponse(True, replace(self._configs[name]))
+    def get_camera_config(self, request: m.GetCameraConfigRequest) -> m.CameraConfigResponse:
+        _, name = self._find(request.id, request.name, SHOWN)
+        return m.CameraConfigResponse(True, replace(self._configs[name]))
 
-    def _set_config(self, request: SetCameraConfigRequest) -> CameraConfigAck:
-        try:
-            _, name = self._find(request.id, request.name, SHOWN)
-        except UnknownName as error:
-            return CameraConfigAck(False, str(error))
+    def set_camera_config(self, request: m.SetCameraConfigRequest) -> None:
+        _, name = self._find(request.id, request.name, SHOWN)
         if request.config is None:
-            return CameraConfigAck(False, "no config: read it with GetCameraConfig, change it, write it back")
+            raise SpecError("no config: read it with GetCameraConfig, change it, write it back")
         problems = _problems(request.config)
         if problems:
-            return CameraConfigAck(False, "; ".join(problems))
+            raise SpecError("; ".join(problems))
         self._configs[name] = replace(request.config)
-        return CameraConfigAck(True)
 
-    def _stream(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
+    def stream_camera(self, request: m.StreamCameraRequest, call: Call) -> Iterator[m.ImageFrame]:
         env, name = self._find(request.id, request.name, SHOWN)
         depth = request.format == DEPTH_FORMAT
         self._usable(name, depth=depth)
         size(request.width, request.height, self._native(name))
         for tick in call.ticks(rate_hz(request.target_fps)):
             with call.between_steps():
-                snapshot = Snapshot.of(self._world, env)
+                snapshot = Snapshot.of(self.world, env)
             yield self._render(snapshot, name, request.width, request.height, depth, tick + 1, call)
 
-    def _find(self, id: EntityId | None, name: str, env: int) -> tuple[int, str]:
+    def _find(self, id: m.EntityId | None, name: str, env: int) -> tuple[int, str]:
         """Return env and plain name of the camera meant by an id or a name: "front" is that of `env`, "agent_3/front"
         that of another.
         """
@@ -148,14 +110,14 @@ class Cameras:
             found = self._entities.find(id, "")
             if found is None or found.kind != "camera":
                 raise unknown_name(
-                    "camera with id", id.id, (f"{row.id} ({row.name})" for row in self._entities.cameras)
+                    "no camera with id", id.id, (f"{row.id} ({row.name})" for row in self._entities.cameras)
                 )
             return env, found.name
         prefix, slash, plain = name.rpartition("/")
         if slash:
-            env = agent_index(self._world.spec, prefix)
+            env = agent_index(self.world.spec, prefix)
         if env < 0 or plain not in self._configs:
-            raise unknown_name("camera", name, self._configs)
+            raise unknown_name("no camera", name, self._configs)
         return env, plain
 
     def _usable(self, name: str, *, depth: bool) -> None:
@@ -179,7 +141,7 @@ class Cameras:
         depth: bool,
         number: int,
         call: Call | None = None,
-    ) -> ImageFrame:
+    ) -> m.ImageFrame:
         """Return the image; that of a stream's `call` is drawn where its client sees it."""
         width, height = size(width, height, self._native(name))
         if depth:
@@ -190,7 +152,7 @@ class Cameras:
         return colour_frame(self._render_thread.colour(wanted), number, memory)
 
 
-def _problems(config: CameraConfig) -> list[str]:
+def _problems(config: m.CameraConfig) -> list[str]:
     """Return everything that is wrong with a camera's settings, a sentence each."""
     found: list[str] = []
     for side in ("width", "height"):
@@ -225,14 +187,14 @@ def _problems(config: CameraConfig) -> list[str]:
 _FORMAT = "raw"
 
 
-def colour_frame(image: NDArray[np.uint8], number: int, memory: memoryview | None = None) -> ImageFrame:
+def colour_frame(image: NDArray[np.uint8], number: int, memory: memoryview | None = None) -> m.ImageFrame:
     """Return the message of an image, RGBA (height, width, 4), which holds `memory` if it was drawn into it."""
     height, width, channels = image.shape
     data = image.tobytes() if memory is None else memory
-    return ImageFrame(data, width, height, channels, _FORMAT, _now_ms(), number & 0xFFFFFFFF)
+    return m.ImageFrame(data, width, height, channels, _FORMAT, _now_ms(), number & 0xFFFFFFFF)
 
 
-def depth_frame(metres: NDArray[np.float32], config: CameraConfig, number: int) -> ImageFrame:
+def depth_frame(metres: NDArray[np.float32], config: m.CameraConfig, number: int) -> m.ImageFrame:
     """Return the message of distances (height, width) as little-endian uint16 codes of `depth_scale` metres.
 
     What is out of the camera's range, or of uint16, is code 0.
@@ -241,7 +203,7 @@ def depth_frame(metres: NDArray[np.float32], config: CameraConfig, number: int) 
     measured = (metres >= config.min_range) & (metres <= config.max_range) & (codes <= _MAX_CODE)
     data = np.where(measured, codes, 0).astype("<u2").tobytes()
     height, width = metres.shape
-    return ImageFrame(data, width, height, 1, _FORMAT, _now_ms(), number & 0xFFFFFFFF, config.depth_scale)
+    return m.ImageFrame(data, width, height, 1, _FORMAT, _now_ms(), number & 0xFFFFFFFF, config.depth_scale)
 
 
 def _now_ms() -> int:

@@ -6,42 +6,24 @@ Materials are the colours of the geoms. A scan shows the moment of the request a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport import messages as m
 from lucky_transport.engine import Handler
-from lucky_transport.errors import LocalProtocolError, Unimplemented
-from lucky_transport.messages import (
-    GetLidarReturnParamsRequest,
-    GetLidarScanRequest,
-    LidarAck,
-    LidarBeamAnglesResponse,
-    LidarBeamCountResponse,
-    LidarConfigResponse,
-    LidarReturnParamsResponse,
-    LidarScanResponse,
-    LidarSensorRequest,
-    SetLidarConfigRequest,
-    SetLidarLiveRequest,
-    SetLidarPresetRequest,
-    SetLidarReturnParamsRequest,
-    SetLidarSecondaryCaptureRequest,
-)
-from lucky_transport_mujoco.lookup import unknown_name
+from lucky_transport.errors import LocalProtocolError, SpecError, Unimplemented, UnknownName
+from lucky_transport.messages.methods import METHODS
 from lucky_transport_mujoco.sensors.raycast import cast, colours
 from lucky_transport_mujoco.sensors.render_scene import RenderScene, Snapshot
+from lucky_transport_mujoco.services.service import Service
 from lucky_transport_mujoco.world import MujocoWorlds
-
-_PREFIX = "/hazel.rpc.LidarService/"
-_BAKING = ("BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake")
 
 #: Beam layouts: 0 is what a sensor starts with, then a longer and a longer, finer one.
 PRESETS = tuple(
-    LidarConfigResponse(
+    m.LidarConfigResponse(
         True,
         channels=channels,
         azimuth_bins=bins,
@@ -61,7 +43,7 @@ PRESETS = tuple(
 )
 
 #: A good automotive sensor: 80 m on a surface that returns a tenth.
-_RETURNS = LidarReturnParamsResponse(
+_RETURNS = m.LidarReturnParamsResponse(
     max_range_at_ref=80.0,
     ref_reflectivity=0.1,
     range_exp=2.0,
@@ -81,91 +63,67 @@ _MOUNT_M = np.array([0.0, 0.0, 0.09])
 _BRIGHTNESS = np.array([0.2126, 0.7152, 0.0722])
 
 
-class Lidar:
-    """The lidars of all robots. Handlers are called between steps, one at a time."""
+class LidarService(Service):
+    """The lidars of all robots."""
+
+    service = "LidarService"
 
     def __init__(self, world: MujocoWorlds) -> None:
-        self._world = world
+        super().__init__(world)
         self._configs = [PRESETS[0]] * world.num_envs
         self._returns = _RETURNS
         self._live = False
         self._scene: RenderScene | None = None
         self._scans = 0
 
-    @property
-    def handlers(self) -> Mapping[str, Handler]:
-        """Handlers, by full method name."""
-        found: dict[str, Handler] = {
-            "SetLidarLive": self._set_live,
-            "SetLidarConfig": self._set_config,
-            "GetLidarConfig": self._get_config,
-            "SetLidarReturnParams": self._set_returns,
-            "GetLidarReturnParams": self._get_returns,
-            "SetLidarPreset": self._set_preset,
-            "SetLidarSecondaryCapture": self._set_secondary,
-            "GetLidarScan": self._scan,
-            "GetLidarBeamCount": self._beam_count,
-            "GetLidarBeamAngles": self._beam_angles,
-        }
-        return {_PREFIX + name: handler for name, handler in (found | dict.fromkeys(_BAKING, _no_baking)).items()}
-
-    def _set_live(self, request: SetLidarLiveRequest) -> LidarAck:
+    def set_lidar_live(self, request: m.SetLidarLiveRequest) -> None:
         self._live = request.live
-        return LidarAck(True)
 
-    def _set_config(self, request: SetLidarConfigRequest) -> LidarAck:
-        problem = self._no_sensor(request.sensor) or _layout_problem(request)
-        if not problem:
-            layout = asdict(request)
-            del layout["sensor"]
-            self._configs[request.sensor] = replace(self._configs[request.sensor], **layout)
-        return LidarAck(not problem, problem)
+    def set_lidar_config(self, request: m.SetLidarConfigRequest) -> None:
+        config, layout = self._config(request.sensor), asdict(request)
+        _refuse(_layout_problems(request))
+        del layout["sensor"]
+        self._configs[request.sensor] = replace(config, **layout)
 
-    def _get_config(self, request: LidarSensorRequest) -> LidarConfigResponse:
-        if self._no_sensor(request.sensor):
-            return LidarConfigResponse(False)
-        return replace(self._configs[request.sensor])
+    def get_lidar_config(self, request: m.LidarSensorRequest) -> m.LidarConfigResponse:
+        return replace(self._config(request.sensor))
 
-    def _set_returns(self, request: SetLidarReturnParamsRequest) -> LidarAck:
+    def set_lidar_return_params(self, request: m.SetLidarReturnParamsRequest) -> None:
         given = {item.name: getattr(request, item.name) for item in fields(request)}
         wanted = replace(self._returns, **{name: value for name, value in given.items() if value is not None})
-        problem = _returns_problem(wanted)
-        if not problem:
-            self._returns = wanted
-        return LidarAck(not problem, problem)
+        _refuse(_returns_problems(wanted))
+        self._returns = wanted
 
-    def _get_returns(self, _: GetLidarReturnParamsRequest) -> LidarReturnParamsResponse:
+    def get_lidar_return_params(self, _: m.GetLidarReturnParamsRequest) -> m.LidarReturnParamsResponse:
         return replace(self._returns)
 
-    def _set_preset(self, request: SetLidarPresetRequest) -> LidarAck:
+    def set_lidar_preset(self, request: m.SetLidarPresetRequest) -> None:
         if request.preset >= len(PRESETS):
-            return LidarAck(False, f"preset {request.preset}: expected 0 to {len(PRESETS) - 1}")
-        self._configs = [PRESETS[request.preset]] * self._world.num_envs
-        return LidarAck(True)
+            raise SpecError(f"preset {request.preset}: expected 0 to {len(PRESETS) - 1}")
+        self._configs = [PRESETS[request.preset]] * self.world.num_envs
 
-    def _set_secondary(self, request: SetLidarSecondaryCaptureRequest) -> LidarAck:
-        problem = self._no_sensor(request.sensor)
-        if not problem and request.capture:
-            problem = f"capture {request.capture}: nothing in this scene is transparent or a mirror, expected 0"
-        if not problem and request.scope > 1:
-            problem = f"scope {request.scope}: expected 0 or 1"
-        if not problem:
-            self._configs[request.sensor] = replace(self._configs[request.sensor], secondary_scope=request.scope)
-        return LidarAck(not problem, problem)
+    def set_lidar_secondary_capture(self, request: m.SetLidarSecondaryCaptureRequest) -> None:
+        config = self._config(request.sensor)
+        if request.capture:
+            text = f"capture {request.capture}: nothing in this scene is transparent or a mirror, expected 0"
+            raise SpecError(text)
+        if request.scope > 1:
+            raise SpecError(f"scope {request.scope}: expected 0 or 1")
+        self._configs[request.sensor] = replace(config, secondary_scope=request.scope)
 
-    def _scan(self, request: GetLidarScanRequest) -> LidarScanResponse:
+    def get_lidar_scan(self, request: m.GetLidarScanRequest) -> m.LidarScanResponse:
         config = self._config(request.sensor)
         if not self._live:
             raise LocalProtocolError("the lidar is off", backend="mujoco", hint="call SetLidarLive(live=True) first")
         if self._scene is None:
             self._scene = RenderScene()
-        self._scene.show(Snapshot.of(self._world, request.sensor))
+        self._scene.show(Snapshot.of(self.world, request.sensor))
         self._scans += 1
         material = self._returns if request.material else None
         random = np.random.default_rng((request.sensor, self._scans))
         back, ranges, strength, bright = _measure(self._scene, config, material, random)
         strong = request.want_intensity and request.material
-        return LidarScanResponse(
+        return m.LidarScanResponse(
             len(back),
             _floats(np.where(back, ranges, -1)),
             [-1.0] * len(back) if request.want_secondary else [],
@@ -173,24 +131,37 @@ class Lidar:
             _floats(np.where(back, bright, -1)) if strong else [],
         )
 
-    def _beam_count(self, request: LidarSensorRequest) -> LidarBeamCountResponse:
+    def get_lidar_beam_count(self, request: m.LidarSensorRequest) -> m.LidarBeamCountResponse:
         config = self._config(request.sensor)
-        return LidarBeamCountResponse(config.channels * config.azimuth_bins)
+        return m.LidarBeamCountResponse(config.channels * config.azimuth_bins)
 
-    def _beam_angles(self, request: LidarSensorRequest) -> LidarBeamAnglesResponse:
+    def get_lidar_beam_angles(self, request: m.LidarSensorRequest) -> m.LidarBeamAnglesResponse:
         azimuth, elevation = _angles(self._config(request.sensor))
-        return LidarBeamAnglesResponse(len(azimuth), _floats(azimuth), _floats(elevation))
+        return m.LidarBeamAnglesResponse(len(azimuth), _floats(azimuth), _floats(elevation))
 
-    def _config(self, sensor: int) -> LidarConfigResponse:
-        """Return a sensor's layout; raises UnknownName for one that is not there."""
-        if self._no_sensor(sensor):
-            raise unknown_name("lidar sensor", sensor, [f"0 to {self._world.num_envs - 1}"])
+    def _config(self, sensor: int) -> m.LidarConfigResponse:
+        last = self.world.num_envs - 1
+        if sensor > last:
+            raise UnknownName(f"no lidar sensor {sensor}: there are 0 to {last}, one per robot")
         return self._configs[sensor]
 
-    def _no_sensor(self, sensor: int) -> str:
-        """Return why there is no such sensor, "" when there is."""
-        last = self._world.num_envs - 1
-        return "" if sensor <= last else f"no lidar sensor {sensor}: there are 0 to {last}, one per robot"
+
+class LidarBaking(Service):
+    """Materials are the colours of the geoms: there is nothing to bake."""
+
+    service = "LidarService"
+
+    def handlers(self) -> dict[str, Handler]:
+        return {row.name: _no_baking for row in METHODS if "Bake" in row.short_name}
+
+
+def _no_baking(_: Any) -> NoReturn:
+    raise Unimplemented("this engine bakes no lidar materials: its lidar takes them from the geoms", backend="mujoco")
+
+
+def _refuse(problems: list[str]) -> None:
+    if problems:
+        raise SpecError("; ".join(problems))
 
 
 _Array = NDArray[np.float64]
@@ -200,7 +171,7 @@ def _floats(values: _Array) -> list[float]:
     return values.astype(np.float32).tolist()
 
 
-def _angles(config: LidarConfigResponse) -> tuple[_Array, _Array]:
+def _angles(config: m.LidarConfigResponse) -> tuple[_Array, _Array]:
     """Return azimuth and elevation of each beam in radians: float64 (beams,) each.
 
     Beams are numbered column by column: azimuth from the robot's front to its left and round, in a column from the
@@ -213,8 +184,8 @@ def _angles(config: LidarConfigResponse) -> tuple[_Array, _Array]:
 
 def _measure(
     scene: RenderScene,
-    config: LidarConfigResponse,
-    material: LidarReturnParamsResponse | None,
+    config: m.LidarConfigResponse,
+    material: m.LidarReturnParamsResponse | None,
     random: np.random.Generator,
 ) -> tuple[NDArray[np.bool_], _Array, _Array, _Array]:
     """Return for each beam whether it comes back, its range in metres, its strength as received and the reflectivity of
@@ -243,13 +214,8 @@ def _measure(
     return back, np.maximum(ranges + sigma * random.standard_normal(len(ranges)), 0), strength, bright
 
 
-def _no_baking(_: Any) -> NoReturn:
-    # materials are the colours of the geoms: there is nothing to bake
-    raise Unimplemented("this engine bakes no lidar materials: its lidar takes them from the geoms", backend="mujoco")
-
-
-def _layout_problem(request: SetLidarConfigRequest) -> str:
-    """Return everything that is wrong with a beam layout, "" for nothing."""
+def _layout_problems(request: m.SetLidarConfigRequest) -> list[str]:
+    """Return everything that is wrong with a beam layout."""
     found: list[str] = []
     if request.scan_pattern:
         found.append(f"scan_pattern {request.scan_pattern}: expected 0 (spinning)")
@@ -267,11 +233,11 @@ def _layout_problem(request: SetLidarConfigRequest) -> str:
         found.append(f"geom_group_mask {request.geom_group_mask}: MuJoCo has six groups, expected at most 63")
     if request.self_ignore > 1:
         found.append(f"self_ignore {request.self_ignore}: expected 0 or 1")
-    return "; ".join(found)
+    return found
 
 
-def _returns_problem(wanted: LidarReturnParamsResponse) -> str:
-    """Return everything that is wrong with a return model, "" for nothing."""
+def _returns_problems(wanted: m.LidarReturnParamsResponse) -> list[str]:
+    """Return everything that is wrong with a return model."""
     found = [
         f"{item.name} {value:g}: expected a finite number, 0 or more"
         for item in fields(wanted)
@@ -284,4 +250,4 @@ def _returns_problem(wanted: LidarReturnParamsResponse) -> str:
     ]
     if wanted.max_returns != 1:
         found.append(f"max_returns {wanted.max_returns}: this sensor reports the first one, expected 1")
-    return "; ".join(found)
+    return found

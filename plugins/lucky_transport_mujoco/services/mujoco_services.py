@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from lucky_transport.engine import Handler, StreamHandler
@@ -22,26 +21,30 @@ from lucky_transport_mujoco import terrain
 from lucky_transport_mujoco.contract_fields import QUANTITIES, Quantity
 from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD
 from lucky_transport_mujoco.robot import NAME, Robot
-from lucky_transport_mujoco.sensors.cameras import Cameras
-from lucky_transport_mujoco.sensors.lidar import Lidar
+from lucky_transport_mujoco.sensors.cameras import CameraService
+from lucky_transport_mujoco.sensors.lidar import LidarBaking, LidarService
 from lucky_transport_mujoco.sensors.render_thread import RenderThread
-from lucky_transport_mujoco.sensors.viewport import Viewport, debug_handlers
-from lucky_transport_mujoco.services.controller_service import (
-    controller_handlers,
-    controller_streams,
-    motion_graph_handlers,
-)
-from lucky_transport_mujoco.services.policy_service import policy_command_handlers, policy_handlers
-from lucky_transport_mujoco.services.scene import Entities, scene_handlers
-from lucky_transport_mujoco.services.scene_state import control_handlers, scene_state_handlers, scene_state_streams
-from lucky_transport_mujoco.services.telemetry import (
-    joint_handlers,
-    joint_streams,
-    telemetry_handlers,
-    telemetry_streams,
-)
+from lucky_transport_mujoco.sensors.viewport import DebugService, ViewportService
+from lucky_transport_mujoco.services.agent import ControllerService, MotionGraphService, PolicyService
+from lucky_transport_mujoco.services.scene import Entities, SceneService
+from lucky_transport_mujoco.services.scene_state import SceneControlService, SceneStateService
+from lucky_transport_mujoco.services.service import Service
+from lucky_transport_mujoco.services.telemetry import JointService, TelemetryService
 from lucky_transport_mujoco.tasks.velocity import TERMINATIONS, Task
 from lucky_transport_mujoco.world import MujocoWorlds
+
+_OF_THE_WORLD: tuple[type[Service], ...] = (
+    ControllerService,
+    PolicyService,
+    MotionGraphService,
+    JointService,
+    SceneStateService,
+    SceneControlService,
+    TelemetryService,
+    DebugService,
+    LidarService,
+    LidarBaking,
+)
 
 
 class MujocoServices:
@@ -55,32 +58,14 @@ class MujocoServices:
         """
         entities = Entities(world)
         self._render_thread = RenderThread(renderer)
-        viewport = Viewport(world, self._render_thread)
-        self.cameras = Cameras(world, entities, self._render_thread)
-        self.handlers: Mapping[str, Handler] = {
-            **_manifest_handlers(world),
-            **controller_handlers(world),
-            **policy_handlers(world),
-            **policy_command_handlers(world),
-            **motion_graph_handlers(world),
-            **joint_handlers(world),
-            **scene_state_handlers(world),
-            **control_handlers(world),
-            **telemetry_handlers(world),
-            **scene_handlers(world, entities),
-            **self.cameras.handlers,
-            **viewport.handlers,
-            **debug_handlers(world),
-            **Lidar(world).handlers,
-        }
-        self.streams: Mapping[str, StreamHandler] = {
-            **controller_streams(world),
-            **joint_streams(world),
-            **scene_state_streams(world),
-            **telemetry_streams(world),
-            **self.cameras.streams,
-            **viewport.streams,
-        }
+        self.cameras = CameraService(world, entities, self._render_thread)
+        viewport = ViewportService(world, self._render_thread)
+        services = [self.cameras, viewport, SceneService(world, entities), *(each(world) for each in _OF_THE_WORLD)]
+        self.handlers: dict[str, Handler] = {_MANIFEST: _manifest(world)}
+        self.streams: dict[str, StreamHandler] = {}
+        for service in services:
+            self.handlers |= service.handlers()
+            self.streams |= service.streams()
 
     def close(self) -> None:
         """End the thread that draws; idempotent. Streams that still run end with ClosedError."""
@@ -90,14 +75,13 @@ class MujocoServices:
 _MANIFEST = "/hazel.rpc.AgentService/GetCapabilityManifest"
 
 
-def _manifest_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
-    """Return the handler, by full method name."""
+def _manifest(world: MujocoWorlds) -> Handler:
     plain = task_handlers(world.spec)[_MANIFEST]
 
     def manifest(request: GetCapabilityManifestRequest) -> GetCapabilityManifestResponse:
         return _described(plain(request), world.robot, world.task)
 
-    return {_MANIFEST: manifest}
+    return manifest
 
 
 def _described(plain: GetCapabilityManifestResponse, robot: Robot, task: Task) -> GetCapabilityManifestResponse:

@@ -1,158 +1,112 @@
 """SceneService: entities, simulation mode and play mode.
 
-A request that cannot be done is answered with success=False and the reason; no method raises.
+A request that cannot be done is answered with success=False and the reason.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.engine import Handler
-from lucky_transport.messages import (
-    EnterPlayModeRequest,
-    EnterPlayModeResponse,
-    EntityId,
-    EntityInfo,
-    ExitPlayModeRequest,
-    ExitPlayModeResponse,
-    GetEntityRequest,
-    GetEntityResponse,
-    GetSceneInfoRequest,
-    GetSceneInfoResponse,
-    GetSimulationModeRequest,
-    GetSimulationModeResponse,
-    ListEntitiesRequest,
-    ListEntitiesResponse,
-    Quat,
-    SetEntityTransformRequest,
-    SetEntityTransformResponse,
-    SetSimulationModeRequest,
-    SetSimulationModeResponse,
-    SimulationMode,
-    Transform,
-    Vec3,
-)
+from lucky_transport import messages as m
+from lucky_transport.errors import SpecError, UnknownName
 from lucky_transport_mujoco.bindings import Data, mj
 from lucky_transport_mujoco.robot import NAME
+from lucky_transport_mujoco.services.service import Service
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds, robot_entity
 
-_PREFIX = "/hazel.rpc.SceneService/"
 _PATH = "lucky_transport_mujoco/quadruped.xml"
 
 #: Further out float32 positions are no longer exact to a tenth of a millimetre.
 _FURTHEST_M = 1000.0
 
 
-def scene_handlers(world: MujocoWorlds, entities: Entities) -> Mapping[str, Handler]:
-    """Return the handlers, by full method name; they are called between steps."""
+class SceneService(Service):
+    """See the module."""
 
-    def info(_: GetSceneInfoRequest) -> GetSceneInfoResponse:
-        return GetSceneInfoResponse(NAME, _PATH, len(entities.all))
+    service = "SceneService"
 
-    def listed(request: ListEntitiesRequest) -> ListEntitiesResponse:
-        found = entities.describe_all(transforms=request.include_transforms, components=request.include_components)
-        return ListEntitiesResponse(found)
+    def __init__(self, world: MujocoWorlds, entities: Entities) -> None:
+        super().__init__(world)
+        self._entities = entities
 
-    def entity(request: GetEntityRequest) -> GetEntityResponse:
-        found = entities.find(request.id, request.name)
+    def get_scene_info(self, _: m.GetSceneInfoRequest) -> m.GetSceneInfoResponse:
+        return m.GetSceneInfoResponse(NAME, _PATH, len(self._entities.all))
+
+    def list_entities(self, request: m.ListEntitiesRequest) -> m.ListEntitiesResponse:
+        include = request.include_transforms, request.include_components
+        return m.ListEntitiesResponse(self._entities.describe_all(transforms=include[0], components=include[1]))
+
+    def get_entity(self, request: m.GetEntityRequest) -> m.GetEntityResponse:
+        found = self._entities.find(request.id, request.name)
         if found is None:
-            return GetEntityResponse(False)
-        return GetEntityResponse(True, entities.describe(found, transform=True, components=True))
+            return m.GetEntityResponse(False)
+        return m.GetEntityResponse(True, self._entities.describe(found, transform=True, components=True))
 
-    def place(request: SetEntityTransformRequest) -> SetEntityTransformResponse:
-        problem = _place(world, entities, request)
-        return SetEntityTransformResponse(not problem, problem)
+    def set_entity_transform(self, request: m.SetEntityTransformRequest) -> None:
+        """Move a robot."""
+        if request.id is None:
+            raise SpecError("no id: give the id of an entity, as ListEntities has it")
+        found = self._entities.find(request.id, "")
+        if found is None:
+            raise UnknownName(f"no entity {request.id.id}; ListEntities has them all")
+        if found.kind != "robot":
+            last = self.world.num_envs - 1
+            robots = "agent_0" if last == 0 else f"agent_0 to agent_{last}"
+            text = f"entity {found.id} ({found.name!r}, a {found.kind}) cannot be moved by itself; robots can: {robots}"
+            raise SpecError(text)
+        place, turn = _checked(request.transform)
+        qpos = self.world.qpos(found.index)
+        qpos[:3] = place
+        qpos[3:7] = turn / np.linalg.norm(turn)
 
-    return {
-        _PREFIX + "GetSceneInfo": info,
-        _PREFIX + "ListEntities": listed,
-        _PREFIX + "GetEntity": entity,
-        _PREFIX + "SetEntityTransform": place,
-        **_mode_handlers(world),
-        **_play_handlers(world),
-    }
+    def set_simulation_mode(self, request: m.SetSimulationModeRequest) -> m.SetSimulationModeResponse:
+        mode, problem = int(request.mode), ""
+        # only steps move simulated time, so deterministic and fast compute the same; realtime would need a second clock
+        if mode == m.SimulationMode.REALTIME:
+            problem = "realtime (0) is refused while a client is connected: its steps move time"
+            problem += "; use deterministic or fast"
+        elif mode not in (m.SimulationMode.DETERMINISTIC, m.SimulationMode.FAST):
+            problem = f"simulation mode {mode}: expected 1 (deterministic) or 2 (fast)"
+        else:
+            self.world.simulation_mode = mode
+        return m.SetSimulationModeResponse(not problem, problem, m.SimulationMode(self.world.simulation_mode))
 
+    def get_simulation_mode(self, _: m.GetSimulationModeRequest) -> m.GetSimulationModeResponse:
+        return m.GetSimulationModeResponse(m.SimulationMode(self.world.simulation_mode))
 
-def _mode_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
-    def choose(request: SetSimulationModeRequest) -> SetSimulationModeResponse:
-        problem = _mode_problem(int(request.mode))
-        if not problem:
-            world.simulation_mode = int(request.mode)
-        return SetSimulationModeResponse(not problem, problem, SimulationMode(world.simulation_mode))
+    def enter_play_mode(self, _: m.EnterPlayModeRequest) -> m.EnterPlayModeResponse:
+        was, self.world.playing = self.world.playing, True
+        return m.EnterPlayModeResponse(True, "already in play mode" if was else "in play mode")
 
-    def chosen(_: GetSimulationModeRequest) -> GetSimulationModeResponse:
-        return GetSimulationModeResponse(SimulationMode(world.simulation_mode))
-
-    return {_PREFIX + "SetSimulationMode": choose, _PREFIX + "GetSimulationMode": chosen}
-
-
-def _mode_problem(mode: int) -> str:
-    # only steps move simulated time, so deterministic and fast compute the same; realtime would need a second clock
-    if mode == SimulationMode.REALTIME:
-        return "realtime (0) is refused while a client is connected: its steps move time; use deterministic or fast"
-    if mode not in (SimulationMode.DETERMINISTIC, SimulationMode.FAST):
-        return f"simulation mode {mode}: expected 1 (deterministic) or 2 (fast)"
-    return ""
-
-
-def _play_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
-    def enter(_: EnterPlayModeRequest) -> EnterPlayModeResponse:
-        was, world.playing = world.playing, True
-        return EnterPlayModeResponse(True, "already in play mode" if was else "in play mode")
-
-    def leave(_: ExitPlayModeRequest) -> ExitPlayModeResponse:
-        was, world.playing = world.playing, False
+    def exit_play_mode(self, _: m.ExitPlayModeRequest) -> m.ExitPlayModeResponse:
+        was, self.world.playing = self.world.playing, False
         text = "left play mode; this engine has no editor, so it can still be stepped" if was else "not in play mode"
-        return ExitPlayModeResponse(True, text)
-
-    return {_PREFIX + "EnterPlayMode": enter, _PREFIX + "ExitPlayMode": leave}
+        return m.ExitPlayModeResponse(True, text)
 
 
-def _place(world: MujocoWorlds, entities: Entities, request: SetEntityTransformRequest) -> str:
-    """Move an entity; returns what is wrong, "" when it was moved."""
-    robots = "agent_0" if world.num_envs == 1 else f"agent_0 to agent_{world.num_envs - 1}"
-    if request.id is None:
-        return "no id: give the id of an entity, as ListEntities has it"
-    found = entities.find(request.id, "")
-    if found is None:
-        return f"no entity {request.id.id}; ListEntities has them all"
-    if found.kind != "robot":
-        return f"entity {found.id} ({found.name!r}, a {found.kind}) cannot be moved by itself; robots can: {robots}"
-    problem = _transform_problem(request.transform)
-    if problem:
-        return problem
-    place, turn = _numbers(request.transform)
-    qpos = world.qpos(found.index)
-    qpos[:3] = place
-    qpos[3:7] = turn / np.linalg.norm(turn)
-    return ""
-
-
-def _numbers(transform: Transform | None) -> tuple[np.ndarray, np.ndarray]:
+def _checked(transform: m.Transform | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return position (3,) and rotation (4,), w x y z."""
-    where = transform or Transform()
-    place, turn = where.position or Vec3(), where.rotation or Quat()
-    return np.array([place.x, place.y, place.z]), np.array([turn.w, turn.x, turn.y, turn.z])
-
-
-def _transform_problem(transform: Transform | None) -> str:
     if transform is None or transform.position is None or transform.rotation is None:
-        return "transform without position or rotation: it replaces the whole transform, fill every part of it"
-    place, turn = _numbers(transform)
+        raise SpecError(
+            "transform without position or rotation: it replaces the whole transform, fill every part of it"
+        )
+    at, turn, scale = transform.position, transform.rotation, transform.scale
+    place, rotation = np.array([at.x, at.y, at.z]), np.array([turn.w, turn.x, turn.y, turn.z])
     if not (np.isfinite(place).all() and np.abs(place).max() <= _FURTHEST_M):
-        return f"position {place.tolist()}: expected finite numbers within {_FURTHEST_M:g} m"
-    length = float(np.linalg.norm(turn))
+        raise SpecError(f"position {place.tolist()}: expected finite numbers within {_FURTHEST_M:g} m")
+    length = float(np.linalg.norm(rotation))
     if not (math.isfinite(length) and 0.5 <= length <= 2):
-        return f"rotation (x y z w) {[*turn[1:].tolist(), float(turn[0])]}: expected a unit quaternion"
-    scale = transform.scale
+        turned = [turn.x, turn.y, turn.z, turn.w]
+        raise SpecError(f"rotation (x y z w) {turned}: expected a unit quaternion")
     if scale is not None and (scale.x, scale.y, scale.z) != (1.0, 1.0, 1.0):
-        return f"scale {scale.x:g} {scale.y:g} {scale.z:g}: MuJoCo cannot scale a compiled body, expected 1 1 1"
-    return ""
+        text = f"scale {scale.x:g} {scale.y:g} {scale.z:g}: MuJoCo cannot scale a compiled body, expected 1 1 1"
+        raise SpecError(text)
+    return place, rotation
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,31 +140,31 @@ class Entities:
         self._by_name = {row.name: row for row in reversed(rows)}
         self._by_name |= dict.fromkeys(("trunk", NAME), rows[SHOWN])
 
-    def find(self, id: EntityId | None, name: str) -> Entity | None:
+    def find(self, id: m.EntityId | None, name: str) -> Entity | None:
         """Return the entity with that id or, without one, that name; None when there is none."""
         return self._by_name.get(name) if id is None else self._by_id.get(id.id)
 
-    def describe(self, entity: Entity, *, transform: bool, components: bool, data: Data = None) -> EntityInfo:
+    def describe(self, entity: Entity, *, transform: bool, components: bool, data: Data = None) -> m.EntityInfo:
         """Return what a client is told of it; `data` holds the places of the shown world, which are computed else."""
         kind = _KINDS[entity.kind]
-        where: Transform | None = None
+        where: m.Transform | None = None
         if transform and kind.place is None:
             qpos = self._world.qpos(entity.index)
             where = _placed(qpos[:3], qpos[3:7])
         elif transform and kind.place is not None:
             where = kind.place(self._world.data_of() if data is None else data, entity.index)
-        return EntityInfo(EntityId(entity.id), entity.name, where, list(kind.components) if components else [])
+        return m.EntityInfo(m.EntityId(entity.id), entity.name, where, list(kind.components) if components else [])
 
-    def describe_all(self, *, transforms: bool, components: bool) -> list[EntityInfo]:
+    def describe_all(self, *, transforms: bool, components: bool) -> list[m.EntityInfo]:
         """Return what a client is told of all of them."""
         data = self._world.data_of() if transforms else None
         return [self.describe(row, transform=transforms, components=components, data=data) for row in self.all]
 
 
-def _placed(place: NDArray[np.float64], turn: NDArray[np.float64]) -> Transform:
+def _placed(place: NDArray[np.float64], turn: NDArray[np.float64]) -> m.Transform:
     """Return the transform of a place and a quaternion w x y z; MuJoCo scales nothing."""
     w, x, y, z = turn.tolist()
-    return Transform(Vec3(*place.tolist()), Quat(x, y, z, w), Vec3(1.0, 1.0, 1.0))
+    return m.Transform(m.Vec3(*place.tolist()), m.Quat(x, y, z, w), m.Vec3(1.0, 1.0, 1.0))
 
 
 def _quaternion(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -232,7 +186,7 @@ class _Kind:
 
     first_id: int
     components: tuple[str, ...]
-    place: Callable[[Data, int], Transform] | None
+    place: Callable[[Data, int], m.Transform] | None
 
 
 #: Body 1 is the robot's base, the robot itself; limbs follow it.
