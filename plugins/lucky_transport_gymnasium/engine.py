@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any, cast
 
 import gymnasium
@@ -185,16 +186,11 @@ class GymnasiumEngine(Engine):
         return SetResetOptionsResponse(True)
 
     def close(self) -> None:
-        """Close every env, also when one of them fails to; then raise the first failure."""
-        failures: list[BaseException] = []
-        for env in self._envs:
-            try:
-                env.close()
-            except BaseException as error:  # an env is foreign code and may raise anything
-                failures.append(error)
-        self._envs = []
-        if failures:
-            raise failures[0]
+        """Close every env, also when one of them fails to; then raise the first one's failure."""
+        with ExitStack() as stack:
+            for env in self._envs:
+                stack.callback(env.close)
+            self._envs = []
 
 
 def _spec(env_id: str, envs: list[gymnasium.Env[Any, Any]]) -> BatchSpec:
@@ -236,9 +232,9 @@ def make_engine(
     SpecError (an option's value, spaces), EngineFailed (the env's constructor raised).
     """
     envs = make_envs(variant, check_num_envs(num_envs), options)
-    try:
-        return GymnasiumEngine(variant, envs, seed, parallel_envs)
-    except BaseException:
+    with ExitStack() as stack:
         for env in envs:
-            env.close()
-        raise
+            stack.callback(env.close)
+        engine = GymnasiumEngine(variant, envs, seed, parallel_envs)
+        stack.pop_all()  # the engine closes them
+    return engine

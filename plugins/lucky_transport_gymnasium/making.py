@@ -6,7 +6,7 @@ import difflib
 import logging
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import gymnasium
@@ -22,7 +22,6 @@ from lucky_transport.errors import (
     TransportError,
     UnknownName,
     did_you_mean,
-    is_interruption,
 )
 
 _log = logging.getLogger("lucky_transport")
@@ -46,17 +45,12 @@ def make_envs(env_id: str, num_envs: int, options: Mapping[str, Any]) -> list[gy
     if not env_id:
         raise UnknownName("the gymnasium engine needs an env id", hint="use gymnasium:CartPole-v1")
     arguments: dict[str, Any] = {"disable_env_checker": True, **options}
-    envs: list[gymnasium.Env[Any, Any]] = []
-    with _warnings_to_log(env_id):
+    with _warnings_to_log(env_id), ExitStack() as stack:
         try:
-            for _ in range(num_envs):
-                envs.append(gymnasium.make(env_id, **arguments))
-        except BaseException as error:  # an env's constructor is foreign code and may raise anything
-            for env in envs:
-                env.close()
-            if is_interruption(error):
-                raise
+            envs = [stack.enter_context(closing(gymnasium.make(env_id, **arguments))) for _ in range(num_envs)]
+        except Exception as error:
             raise _explained(env_id, options, error) from error
+        stack.pop_all()
     return envs
 
 
@@ -70,7 +64,7 @@ def _warnings_to_log(env_id: str) -> Iterator[None]:
         _log.warning("gymnasium:%s: %s", env_id, text)
 
 
-def _explained(env_id: str, options: Mapping[str, Any], error: BaseException) -> TransportError:
+def _explained(env_id: str, options: Mapping[str, Any], error: Exception) -> TransportError:
     """Return the error of ours that says what Gymnasium's means."""
     text = f"gymnasium:{env_id}: {type(error).__name__}: {error}"
     match error:
