@@ -87,16 +87,14 @@ class MujocoWorlds:
         """Return the number of control steps of `env` since the engine started; a reset ticks, and so counts too."""
         return int(self.frames[env])
 
-    def data_of(self, env: int = SHOWN, into: Data | None = None) -> Data:
-        """Return a `mujoco.MjData` in the present state of `env`, positions of all bodies, cameras and lights computed.
-
-        `into` (made from any env's model) is filled and returned; without it one that the next call overwrites. A
-        thread that goes on after the world moves on, a renderer for instance, passes its own.
+    def data_of(self, env: int = SHOWN) -> Data:
+        """Return a `mujoco.MjData` in the present state of `env`, positions of all bodies, cameras and lights computed;
+        the next call overwrites it.
         """
         model = self.model_of(env)
-        if into is None and self._scratch is None:
+        if self._scratch is None:
             self._scratch = mj.MjData(model)
-        data: Data = self._scratch if into is None else into
+        data = self._scratch
         data.time = self.time(env)
         data.qpos[:] = self.qpos(env)
         data.qvel[:] = self.qvel(env)

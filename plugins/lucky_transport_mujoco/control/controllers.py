@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages import EntityId, MotionGraphInputValue, RobotControllerSummary, Vec3
-from lucky_transport_mujoco.control import gait
-from lucky_transport_mujoco.control.gait import Ease
-from lucky_transport_mujoco.control.policies import Sense, to_units
+from lucky_transport_mujoco.control.policies import STANDING_M, TROT_PHASE, Ease, Sense, leg_angles, swing, to_units
 from lucky_transport_mujoco.control.slots import PolicyBinding, apply_gains, claims, new_slots
 from lucky_transport_mujoco.physics import Motion, Physics
 from lucky_transport_mujoco.randomization import Randomization
@@ -89,13 +87,13 @@ class MotionGraph:
         feet = np.zeros((4, 3))
         steps = min(max(inputs[GAIT].int_val or 0, 0), 3)
         if steps:
-            feet += gait.swing((gait.TROT_PHASE + _STEPS_HZ * steps * seconds) % 1.0, np.zeros((4, 2)), 0.03)
+            feet += swing((TROT_PHASE + _STEPS_HZ * steps * seconds) % 1.0, np.zeros((4, 2)), 0.03)
         lean = inputs[LEAN].vec3_val or Vec3()
         feet -= np.clip([lean.x, lean.y, lean.z], -0.06, 0.06)
-        feet[:, 2] -= gait.STANDING_M + (0.03 if inputs[ALERT].bool_val else 0.0)
+        feet[:, 2] -= STANDING_M + (0.03 if inputs[ALERT].bool_val else 0.0)
         feet[:, 2] += 0.1 * float(np.clip(inputs[CROUCH].float_val or 0.0, 0.0, 1.0))
         feet[:2, 2] += 0.08 * np.sin(np.pi * np.clip(left_s / _BOW_S, 0, 1))
-        return gait.angles(feet)
+        return leg_angles(feet)
 
 
 class Controller:

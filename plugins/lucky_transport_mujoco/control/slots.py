@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from lucky_transport.errors import SpecError
 from lucky_transport.messages import JointGainOverride, PolicyCommandIdEntry, PolicySlotSummary
 from lucky_transport_mujoco.bindings import Model
-from lucky_transport_mujoco.control.gait import Ease
-from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD, POLICIES, Policy, Sense, to_units
+from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD, POLICIES, Ease, Policy, Sense, to_units
 
 
 @dataclass(slots=True)

@@ -16,8 +16,8 @@ from lucky_transport import messages as m
 from lucky_transport.engine import Handler
 from lucky_transport.errors import LocalProtocolError, SpecError, Unimplemented, UnknownName
 from lucky_transport.messages.methods import METHODS
-from lucky_transport_mujoco.sensors.raycast import cast, colours
 from lucky_transport_mujoco.sensors.render_scene import RenderScene, Snapshot
+from lucky_transport_mujoco.sensors.renderers import cast, colours
 from lucky_transport_mujoco.services.service import Service
 from lucky_transport_mujoco.world import MujocoWorlds
 

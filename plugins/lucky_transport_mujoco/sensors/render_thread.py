@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from lucky_transport.errors import Busy, ClosedError, PeerTimeout, SpecError
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
-from lucky_transport_mujoco.sensors.opengl import OpenGL, platforms
 from lucky_transport_mujoco.sensors.overlay import Stroke, draw
-from lucky_transport_mujoco.sensors.raycast import RayCaster
 from lucky_transport_mujoco.sensors.render_scene import RenderScene, Snapshot
+from lucky_transport_mujoco.sensors.renderers import OpenGL, RayCaster, platforms
 
 _log = logging.getLogger("lucky_transport")
 

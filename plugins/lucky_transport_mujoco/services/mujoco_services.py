@@ -27,9 +27,8 @@ from lucky_transport_mujoco.sensors.render_thread import RenderThread
 from lucky_transport_mujoco.sensors.viewport import DebugService, ViewportService
 from lucky_transport_mujoco.services.agent import ControllerService, MotionGraphService, PolicyService
 from lucky_transport_mujoco.services.scene import Entities, SceneService
-from lucky_transport_mujoco.services.scene_state import SceneControlService, SceneStateService
 from lucky_transport_mujoco.services.service import Service
-from lucky_transport_mujoco.services.telemetry import JointService, TelemetryService
+from lucky_transport_mujoco.services.state import JointService, SceneControlService, SceneStateService, TelemetryService
 from lucky_transport_mujoco.tasks.velocity import TERMINATIONS, Task
 from lucky_transport_mujoco.world import MujocoWorlds
 
