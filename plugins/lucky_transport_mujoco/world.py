@@ -94,7 +94,7 @@ class MujocoWorlds:
         model = self.model_of(env)
         if self._scratch is None:
             self._scratch = mj.MjData(model)
-        data = self._scratch
+        data: Data = self._scratch
         data.time = self.time(env)
         data.qpos[:] = self.qpos(env)
         data.qvel[:] = self.qvel(env)

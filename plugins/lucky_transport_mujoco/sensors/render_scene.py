@@ -17,8 +17,10 @@ _Array = NDArray[np.float64]
 #: MuJoCo wants a positive height even of a field that is not there.
 _FLATTENED_M = 1e-4
 
-#: Room for the robot's geoms, several times over.
-_MAX_GEOMS = 500
+#: The most debug drawings there may be: more than anyone can tell apart in an image.
+MAX_DRAWINGS = 2000
+#: Room for them, arrows of three lines and an arc among them, and for the robot's geoms.
+_MAX_GEOMS = 500 + 3 * MAX_DRAWINGS
 
 #: Where the sun's lamp is, seen from the robot: back along its direction, so that its beam and the shadow meet it.
 _SUN_M = np.array([-2.0, -1.0, 10.0])
@@ -81,15 +83,6 @@ class Eye:
         upward = (height / 2 - np.arange(height)[rows] - 0.5) * step
         middle = self.forward + upward[:, None] * self.up
         return (middle[:, None, :] + (across[:, None] * self.right)[None]).reshape(-1, 3)
-
-    def project(self, points: _Array, width: int, height: int) -> _Array:
-        """Return where points (k, 3) before the eye are seen, float64 (k, 3): x and y in pixels, depth in metres."""
-        away = points - self.place
-        depth = away @ self.forward
-        scale = height / (2 * self.opening * depth)
-        x = width / 2 + (away @ self.right) * scale
-        y = height / 2 - (away @ self.up) * scale
-        return np.stack([x, y, depth], axis=1)
 
 
 class RenderScene:

@@ -15,14 +15,14 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import Busy, ClosedError, PeerTimeout, SpecError
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
-from lucky_transport_mujoco.sensors.overlay import Stroke, draw
+from lucky_transport_mujoco.sensors.overlay import draw
 from lucky_transport_mujoco.sensors.render_scene import RenderScene, Snapshot
 from lucky_transport_mujoco.sensors.renderers import OpenGL, RayCaster, platforms
 
@@ -56,7 +56,8 @@ _drawing: weakref.WeakSet[RenderThread] = weakref.WeakSet()
 class RenderRequest:
     """One image, with copies of all it needs, so that the engine goes on.
 
-    snapshot, view: of what and from where (a camera's name or `render_scene.BEHIND`). strokes: drawn over it.
+    snapshot, view: of what and from where (a camera's name or `render_scene.BEHIND`). drawings: debug
+    messages that OpenGL draws in it.
     memory: of exactly a colour image's size; it is drawn into that.
     """
 
@@ -64,7 +65,7 @@ class RenderRequest:
     view: str
     width: int
     height: int
-    strokes: Sequence[Stroke] = ()
+    drawings: Sequence[Any] = ()
     memory: memoryview | None = None
 
 
@@ -126,21 +127,19 @@ class RenderThread:
             self._thread.close(_CLOSING_S)
 
     def _colour(self, request: RenderRequest) -> NDArray[np.uint8]:
-        scene, renderer = self._ready(request)
+        renderer = self._ready(request)
         memory = bytearray(request.height * request.width * CHANNELS) if request.memory is None else request.memory
         out = np.frombuffer(memory, np.uint8).reshape(request.height, request.width, CHANNELS)
         out[..., :3] = renderer.colour(request.width, request.height)
         out[..., 3] = 255
-        if request.strokes:
-            draw(out, renderer.depth(request.width, request.height), scene.eye, request.strokes)
         return out
 
     def _depth(self, request: RenderRequest) -> NDArray[np.float32]:
-        _, renderer = self._ready(request)
+        renderer = self._ready(request)
         return renderer.depth(request.width, request.height)
 
-    def _ready(self, request: RenderRequest) -> tuple[RenderScene, OpenGL | RayCaster]:
-        """Return scene and renderer, made now if need be, looking at what is requested."""
+    def _ready(self, request: RenderRequest) -> OpenGL | RayCaster:
+        """Return the renderer, made now if need be, looking at what is requested."""
         if self._scene is None:
             self._scene = RenderScene()
         if self._renderer is None:
@@ -149,7 +148,8 @@ class RenderThread:
             _close_at_exit()
         self._scene.show(request.snapshot)
         self._scene.look(request.view)
-        return self._scene, self._renderer
+        draw(self._scene.mjv, request.drawings, request.snapshot.yaw)
+        return self._renderer
 
     def _release(self) -> None:
         if self._renderer is not None:

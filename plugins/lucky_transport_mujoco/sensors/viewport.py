@@ -16,8 +16,7 @@ from lucky_transport import messages as m
 from lucky_transport.call import Call
 from lucky_transport.errors import SpecError
 from lucky_transport_mujoco.sensors.cameras import colour_frame, size
-from lucky_transport_mujoco.sensors.overlay import strokes_of
-from lucky_transport_mujoco.sensors.render_scene import BEHIND, Snapshot
+from lucky_transport_mujoco.sensors.render_scene import BEHIND, MAX_DRAWINGS, Snapshot
 from lucky_transport_mujoco.sensors.render_thread import CHANNELS, RenderRequest, RenderThread
 from lucky_transport_mujoco.services.service import Service, rate_hz, unknown_name
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
@@ -27,9 +26,6 @@ NAME = "Main"
 _NATIVE = (1280, 720)
 
 _log = logging.getLogger("lucky_transport")
-
-#: More than anyone can tell apart in an image.
-MAX_DRAWINGS = 2000
 
 
 class ViewportService(Service):
@@ -63,7 +59,7 @@ class ViewportService(Service):
                     snapshot = Snapshot.of(self.world, SHOWN)
                     drawings = self.world.drawings
                 memory = call.image_buffer(width * height * CHANNELS)
-                wanted = RenderRequest(snapshot, BEHIND, width, height, strokes_of(drawings, snapshot.yaw), memory)
+                wanted = RenderRequest(snapshot, BEHIND, width, height, drawings, memory)
                 yield colour_frame(self._render_thread.colour(wanted), tick + 1, memory)
         finally:
             with self._lock:

@@ -46,6 +46,17 @@ def batch(robots: Callable[..., Any]) -> Any:
     return robots(2, renderer="rays")
 
 
+@pytest.fixture
+def drawing(robots: Callable[..., Any]) -> Any:
+    """One robot, seen by OpenGL, which alone draws debug drawings."""
+    made = robots(1, renderer="opengl")
+    try:
+        look(made)
+    except SpecError:
+        pytest.skip("no OpenGL on this machine")
+    return made
+
+
 def config_of(batch: Any, name: str = "front") -> CameraConfig:
     answer = batch.call("CameraService/GetCameraConfig", GetCameraConfigRequest(name=name))
     assert answer.found
@@ -249,57 +260,57 @@ def test_the_view_follows_the_robot(batch: Any) -> None:
     assert before == pytest.approx((45, 80), abs=5)
 
 
-def test_lines_and_arrows_appear_in_their_colours_and_stay_until_cleared(batch: Any) -> None:
-    plain = look(batch)
+def test_lines_and_arrows_appear_in_their_colours_and_stay_until_cleared(drawing: Any) -> None:
+    plain = look(drawing)
     assert count(plain, True, False, False) == count(plain, True, False, True) == 0
-    assert draw(batch, line(0.6))
+    assert draw(drawing, line(0.6))
     up = DebugArrow(DebugVector3(0, 0, 0.4), DebugVector3(0, 0, 0.15), MAGENTA, 2.0)
-    assert draw(batch, up)
-    both = look(batch)
+    assert draw(drawing, up)
+    both = look(drawing)
     assert count(both, True, False, False) > 20
     assert count(both, True, False, True) > 10
-    assert draw(batch, clear=True)
-    assert np.array_equal(look(batch), plain)
+    assert draw(drawing, clear=True)
+    assert np.array_equal(look(drawing), plain)
 
 
-def test_an_arrow_is_as_long_as_its_direction_times_its_scale(batch: Any) -> None:
+def test_an_arrow_is_as_long_as_its_direction_times_its_scale(drawing: Any) -> None:
     def rows(scale: float) -> int:
         up = DebugArrow(DebugVector3(0, 0, 0.4), DebugVector3(0, 0, 0.1), MAGENTA, scale)
-        assert draw(batch, up, clear=True)
-        image = look(batch)
+        assert draw(drawing, up, clear=True)
+        image = look(drawing)
         return int(np.ptp(np.nonzero((image[..., 0] > 150) & (image[..., 1] < 100))[0]))
 
     assert rows(3.0) == pytest.approx(3 * rows(1.0), abs=3)
     assert rows(0.0) == rows(1.0)  # not given
 
 
-def test_a_velocity_command_is_an_arrow_ahead_and_an_arc_and_the_newest_counts(batch: Any) -> None:
+def test_a_velocity_command_is_an_arrow_ahead_and_an_arc_and_the_newest_counts(drawing: Any) -> None:
     at = DebugVector3(0, 0, 0.45)
-    assert draw(batch, command=DebugVelocityCommand(at, 0.8, 0.0, 1.2, 1.0))
-    image = look(batch)
+    assert draw(drawing, command=DebugVelocityCommand(at, 0.8, 0.0, 1.2, 1.0))
+    image = look(drawing)
     assert count(image, False, True, False) > 10
-    assert count(image, False, False, True) > 10
-    assert draw(batch, command=DebugVelocityCommand(at, 0.8, 0.0, 0.0, 1.0))
-    image = look(batch)
+    assert count(image, False, False, True) > 3
+    assert draw(drawing, command=DebugVelocityCommand(at, 0.8, 0.0, 0.0, 1.0))
+    image = look(drawing)
     assert count(image, False, True, False) > 10
     assert count(image, False, False, True) == 0
 
 
-def test_a_shape_without_a_colour_is_white(batch: Any) -> None:
-    before = count(look(batch), True, True, True)
-    assert draw(batch, line(0.5, None))
-    assert count(look(batch), True, True, True) != before
+def test_a_shape_without_a_colour_is_white(drawing: Any) -> None:
+    before = count(look(drawing), True, True, True)
+    assert draw(drawing, line(0.5, None))
+    assert count(look(drawing), True, True, True) != before
 
 
-def test_what_is_not_finite_or_too_much_is_refused_as_a_whole(batch: Any) -> None:
-    plain = look(batch)
+def test_what_is_not_finite_or_too_much_is_refused_as_a_whole(drawing: Any) -> None:
+    plain = look(drawing)
     bad = DebugLine(DebugVector3(float("nan"), 0, 0), DebugVector3(), RED)
-    assert not draw(batch, line(0.6), bad)
-    assert np.array_equal(look(batch), plain)
-    assert not draw(batch, *[line(0.6)] * (MAX_DRAWINGS + 1))
-    assert draw(batch, *[line(0.6)] * MAX_DRAWINGS)
-    assert not draw(batch, line(0.6))
-    assert draw(batch, line(0.6), clear=True)
+    assert not draw(drawing, line(0.6), bad)
+    assert np.array_equal(look(drawing), plain)
+    assert not draw(drawing, *[line(0.6)] * (MAX_DRAWINGS + 1))
+    assert draw(drawing, *[line(0.6)] * MAX_DRAWINGS)
+    assert not draw(drawing, line(0.6))
+    assert draw(drawing, line(0.6), clear=True)
 
 
 def test_drawing_changes_nothing_in_the_simulation(robots: Callable[..., Any]) -> None:

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
+from lucky_transport import messages as m
 from lucky_transport.errors import ClosedError, SpecError
-from lucky_transport.messages import DebugArrow, DebugColor, DebugLine, DebugVector3, DebugVelocityCommand
 from lucky_transport_mujoco import robot
-from lucky_transport_mujoco.sensors.overlay import Stroke, draw, strokes_of
 from lucky_transport_mujoco.sensors.render_scene import BEHIND, Eye, RenderScene, Snapshot
 from lucky_transport_mujoco.sensors.render_thread import RenderRequest, RenderThread
 
@@ -48,6 +47,14 @@ def eye(snapshot: Snapshot, view: str = BEHIND) -> Eye:
     return scene.eye
 
 
+def project(eye: Eye, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return where points (k, 3) before the eye are seen in a small image: x and y in pixels, depth in metres."""
+    away = points - eye.place
+    depth = away @ eye.forward
+    scale = HEIGHT / (2 * eye.opening * depth)
+    return np.stack([WIDTH / 2 + away @ eye.right * scale, HEIGHT / 2 - away @ eye.up * scale, depth], axis=1)
+
+
 def opengl_works() -> bool:
     render_thread = RenderThread("opengl")
     try:
@@ -59,13 +66,22 @@ def opengl_works() -> bool:
     return True
 
 
-@pytest.fixture(scope="module", params=["rays", "opengl"])
-def render_thread(request: pytest.FixtureRequest) -> Generator[RenderThread]:
-    if request.param == "opengl" and not opengl_works():
+def drawn_by(renderer: str) -> Generator[RenderThread]:
+    if renderer == "opengl" and not opengl_works():
         pytest.skip("no OpenGL on this machine")
-    made = RenderThread(request.param)
+    made = RenderThread(renderer)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module", params=["rays", "opengl"])
+def render_thread(request: pytest.FixtureRequest) -> Generator[RenderThread]:
+    yield from drawn_by(request.param)
+
+
+@pytest.fixture(scope="module")
+def by_opengl() -> Generator[RenderThread]:
+    yield from drawn_by("opengl")
 
 
 def is_trunk(image: NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -82,7 +98,7 @@ def middle(mask: NDArray[np.bool_]) -> tuple[float, float]:
 def test_the_trunk_is_seen_where_geometry_says(render_thread: RenderThread) -> None:
     snapshot = standing(3.0, -2.0)
     for view in ("track", "top", BEHIND):
-        x, y, depth = eye(snapshot, view).project(snapshot.qpos[None, :3], WIDTH, HEIGHT)[0]
+        x, y, depth = project(eye(snapshot, view), snapshot.qpos[None, :3])[0]
         trunk = is_trunk(render_thread.colour(request(snapshot, view)))
         assert trunk.sum() > 20
         assert middle(trunk) == pytest.approx((x, y), abs=3)
@@ -125,38 +141,34 @@ def test_rough_and_sloping_ground_are_seen_and_flat_ground_hides_the_bumps(rende
     assert np.array_equal(render_thread.depth(request(standing(), "top")), flat)
 
 
-def test_the_robot_casts_a_shadow_by_opengl() -> None:
-    if not opengl_works():
-        pytest.skip("no OpenGL on this machine")
-    render_thread = RenderThread("opengl")
-    image = render_thread.colour(request(standing(), "top"))
-    ground = render_thread.depth(request(standing(), "top")) > 2.45
+def test_the_robot_casts_a_shadow_by_opengl(by_opengl: RenderThread) -> None:
+    image = by_opengl.colour(request(standing(), "top"))
+    ground = by_opengl.depth(request(standing(), "top")) > 2.45
     brightness = image[..., 1][ground].astype(int)
     dark = brightness < 0.6 * np.median(brightness)
     assert 20 < dark.sum() < 0.1 * dark.size
-    render_thread.close()
 
 
-def test_a_line_in_the_open_is_drawn_and_one_behind_the_trunk_is_hidden(render_thread: RenderThread) -> None:
-    red = (1.0, 0.0, 0.0, 1.0)
+def test_a_line_in_the_open_is_drawn_by_opengl_and_one_behind_the_trunk_is_hidden(by_opengl: RenderThread) -> None:
     snapshot = standing()
-    above = Stroke(np.array([-0.6, 0, 0.6]), np.array([0.6, 0, 0.6]), red)
-    below = Stroke(np.array([-0.1, 0, 0.2]), np.array([0.1, 0, 0.2]), red)
 
-    def reddened(view: str, stroke: Stroke) -> NDArray[np.bool_]:
-        plain = render_thread.colour(request(snapshot, view))
-        return (render_thread.colour(request(snapshot, view, strokes=[stroke])) != plain).any(axis=2)
+    def line(x: float, z: float) -> m.DebugLine:
+        return m.DebugLine(m.DebugVector3(-x, 0, z), m.DebugVector3(x, 0, z), m.DebugColor(1, 0, 0, 1))
 
-    seen = reddened(BEHIND, above)
-    ends = eye(snapshot).project(np.stack([above.start, above.end]), WIDTH, HEIGHT)
+    def reddened(view: str, drawn: m.DebugLine) -> NDArray[np.bool_]:
+        plain = by_opengl.colour(request(snapshot, view))
+        return (by_opengl.colour(request(snapshot, view, drawings=[drawn])) != plain).any(axis=2)
+
+    seen = reddened(BEHIND, line(0.6, 0.6))
+    ends = project(eye(snapshot), np.array([[-0.6, 0, 0.6], [0.6, 0, 0.6]]))
     for x, y, _ in (0.2 * ends[0] + 0.8 * ends[1], 0.8 * ends[0] + 0.2 * ends[1]):
         assert seen[int(y) - 2 : int(y) + 3, int(x) - 2 : int(x) + 3].any()
     columns = np.nonzero(seen.any(axis=0))[0]
     assert columns.min() == pytest.approx(min(ends[:, 0]), abs=3)
     assert columns.max() == pytest.approx(max(ends[:, 0]), abs=3)
     assert seen.sum() < 0.02 * seen.size
-    assert not reddened("top", below).any()
-    assert reddened("top", above).any()
+    assert not reddened("top", line(0.1, 0.2)).any()
+    assert reddened("top", line(0.6, 0.6)).any()
 
 
 def test_both_ways_of_drawing_show_the_same() -> None:
@@ -225,25 +237,18 @@ def test_without_opengl_images_come_from_rays_and_the_log_says_so_once(
     render_thread.close()
 
 
-# --- drawings ---
-
-
 numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
-vectors = st.builds(DebugVector3, numbers, numbers, numbers)
-colors = st.builds(DebugColor, numbers, numbers, numbers, numbers) | st.none()
+vectors = st.builds(m.DebugVector3, numbers, numbers, numbers)
+colors = st.builds(m.DebugColor, numbers, numbers, numbers, numbers) | st.none()
 drawings = st.lists(
-    st.builds(DebugLine, vectors | st.none(), vectors, colors)
-    | st.builds(DebugArrow, vectors, vectors | st.none(), colors, numbers)
-    | st.builds(DebugVelocityCommand, vectors, numbers, numbers, numbers, numbers),
+    st.builds(m.DebugLine, vectors | st.none(), vectors, colors)
+    | st.builds(m.DebugArrow, vectors, vectors | st.none(), colors, numbers)
+    | st.builds(m.DebugVelocityCommand, vectors, numbers, numbers, numbers, numbers),
     max_size=3,
 )
 
 
 @given(shapes=drawings)
-def test_drawings_of_any_size_leave_a_whole_image(shapes: list[object]) -> None:
-    image = np.full((30, 40, 4), 7, np.uint8)
-    draw(image, np.full((30, 40), 5.0, np.float32), _EYE, strokes_of(shapes, 0.3))
-    assert (image[..., 3] == 7).all()  # opacity is not a colour
-
-
-_EYE = eye(standing())
+def test_drawings_of_any_size_leave_a_whole_image(by_opengl: RenderThread, shapes: list[object]) -> None:
+    image = by_opengl.colour(request(standing(), width=40, height=30, drawings=shapes))
+    assert (image[..., 3] == 255).all()
