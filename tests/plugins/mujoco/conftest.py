@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from lucky_transport import messages as m
 from lucky_transport.api import make_engine
 from lucky_transport.engine import HOLD, RESET, TICK
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages import SetResetOptionsRequest, SimulationContract
-from lucky_transport.messages.methods import method
+from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.transport import Frame, Stream
+
+#: The policy slots of a robot, and the entity of agent_0's.
+TROT, STAND, SWAY = 1, 2, 3
+ROBOT = m.EntityId(1_000_000)
+
+#: Method by request; of several that take the same, the last.
+UNARY = {row.request: row for row in METHODS if row.stream is None}
 
 
 class Robots:
@@ -53,9 +60,43 @@ class Robots:
         """Call a typed method, "Service/Method"."""
         return self.client.call(method(name), request)
 
+    def ask(self, request: Any) -> Any:
+        """Call the one method that takes such a request."""
+        return self.client.call(UNARY[type(request)], request)
+
+    def change(self, request: Any) -> None:
+        """Call the one method that takes such a request; it must be done."""
+        answer = self.ask(request)
+        assert answer.success, answer.message
+
+    def state(self) -> Any:
+        """Ask for the whole state of the shown world."""
+        return self.ask(m.GetFullStateRequest(True, True, True)).state
+
+    def still(self) -> Robots:
+        """Put the robots into the standing pose, without noise and without commands."""
+        self.randomize()
+        self.reset()
+        return self
+
+    def activate(self, slot: int, env: int = 0, *, active: bool = True, joints: Sequence[str] = ()) -> None:
+        """Activate a slot of an env's robot, or the contrary, driving these joints only where some are named."""
+        robot = m.EntityId(ROBOT.id + env)
+        if joints:
+            self.change(m.SetPolicyDrivenJointsRequest(robot, slot, list(joints)))
+        self.change(m.SetPolicyActiveRequest(robot, slot, active))
+
+    def command(self, slot: int, number: int, value: float) -> None:
+        """Set a float command of agent_0's robot."""
+        self.change(m.SetPolicyCommandFloatRequest(ROBOT, slot, number, value))
+
+    def last_action(self, slot: int) -> Any:
+        """Ask for the last action of a policy of agent_0's robot."""
+        return self.ask(m.GetPolicyLastActionRequest(ROBOT, slot))
+
     def randomize(self, **contract: Any) -> Any:
         """Send a SimulationContract of these fields."""
-        return self.call("BatchService/SetResetOptions", SetResetOptionsRequest(SimulationContract(**contract)))
+        return self.call("BatchService/SetResetOptions", m.SetResetOptionsRequest(m.SimulationContract(**contract)))
 
     def term(self, frame: Frame, name: str) -> NDArray[np.float32]:
         """Return the signal row of a reward or termination term."""

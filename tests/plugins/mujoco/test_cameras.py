@@ -13,31 +13,12 @@ from numpy.typing import NDArray
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
+from lucky_transport import messages as m
 from lucky_transport.errors import LocalProtocolError, SpecError
-from lucky_transport.messages import (
-    CameraConfig,
-    CameraConfigAck,
-    CameraStreamKind,
-    DebugArrow,
-    DebugColor,
-    DebugDrawRequest,
-    DebugLine,
-    DebugVector3,
-    DebugVelocityCommand,
-    EntityId,
-    GetCameraConfigRequest,
-    GetCameraFrameRequest,
-    GetViewportInfoRequest,
-    ListCamerasRequest,
-    SetCameraConfigRequest,
-    StartViewportStreamRequest,
-    StreamCameraRequest,
-    ViewportStreamConfig,
-)
 from lucky_transport.messages.methods import method
 from lucky_transport_mujoco.sensors.viewport import MAX_DRAWINGS
 
-DEPTH = CameraStreamKind.DEPTH
+DEPTH = m.CameraStreamKind.DEPTH
 
 
 @pytest.fixture
@@ -57,21 +38,21 @@ def drawing(robots: Callable[..., Any]) -> Any:
     return made
 
 
-def config_of(batch: Any, name: str = "front") -> CameraConfig:
-    answer = batch.call("CameraService/GetCameraConfig", GetCameraConfigRequest(name=name))
+def config_of(batch: Any, name: str = "front") -> m.CameraConfig:
+    answer = batch.ask(m.GetCameraConfigRequest(name=name))
     assert answer.found
     return answer.config
 
 
-def configure(batch: Any, name: str = "front", **changes: Any) -> CameraConfigAck:
+def configure(batch: Any, name: str = "front", **changes: Any) -> m.CameraConfigAck:
     config = replace(config_of(batch, name), **changes)
-    return batch.call("CameraService/SetCameraConfig", SetCameraConfigRequest(name=name, config=config))
+    return batch.ask(m.SetCameraConfigRequest(name=name, config=config))
 
 
 def frames(batch: Any, count: int, **request: Any) -> list[Any]:
     """Return the first frames of a stream of 64 x 48 pixels, which is then ended."""
     usual: dict[str, Any] = {"target_fps": 200, "width": 64, "height": 48}
-    wanted = StreamCameraRequest(**usual | request)
+    wanted = m.StreamCameraRequest(**usual | request)
     stream = batch.client.stream(method("CameraService/StreamCamera"), wanted)
     found = list(islice(stream, count))
     stream.cancel()
@@ -79,7 +60,7 @@ def frames(batch: Any, count: int, **request: Any) -> list[Any]:
 
 
 def test_cameras_are_listed_with_the_ids_the_scene_has_for_them(batch: Any) -> None:
-    found = batch.call("CameraService/ListCameras", ListCamerasRequest()).cameras
+    found = batch.ask(m.ListCamerasRequest()).cameras
     assert [row.name for row in found] == ["track", "front", "top"]
     assert len({row.id.id for row in found}) == 3
 
@@ -98,10 +79,10 @@ def test_a_stream_shows_what_was_asked_for_in_rising_numbers(batch: Any) -> None
 def test_a_camera_is_the_same_by_name_and_by_id_and_other_robots_have_their_own(batch: Any) -> None:
     batch.reset()
     batch.engine.world.qpos(1)[0] += 3.3
-    front = {row.name: row.id.id for row in batch.call("CameraService/ListCameras", ListCamerasRequest()).cameras}
+    front = {row.name: row.id.id for row in batch.ask(m.ListCamerasRequest()).cameras}
     by_name, by_id, other = (
         frames(batch, 1, **which)[0].data
-        for which in ({"name": "top"}, {"id": EntityId(front["top"])}, {"name": "agent_1/top"})
+        for which in ({"name": "top"}, {"id": m.EntityId(front["top"])}, {"name": "agent_1/top"})
     )
     assert by_name == by_id
     assert by_name != other
@@ -109,7 +90,7 @@ def test_a_camera_is_the_same_by_name_and_by_id_and_other_robots_have_their_own(
 
 def test_a_stream_shows_the_robot_move(batch: Any) -> None:
     stream = batch.client.stream(
-        method("CameraService/StreamCamera"), StreamCameraRequest(name="front", width=64, height=48)
+        method("CameraService/StreamCamera"), m.StreamCameraRequest(name="front", width=64, height=48)
     )
     before = next(stream).data
     batch.engine.world.qpos()[2] += 0.5
@@ -157,9 +138,9 @@ def test_the_images_of_a_step_come_in_the_order_of_the_requests(batch: Any) -> N
     batch.reset()
     batch.engine.world.qpos(1)[0] += 3.3
     requests = [
-        GetCameraFrameRequest(name="top", width=32, height=24, kind=DEPTH),
-        GetCameraFrameRequest(id=EntityId(1002), name="front", width=16, height=8),  # the id counts
-        GetCameraFrameRequest(name="front", width=32, height=24),
+        m.GetCameraFrameRequest(name="top", width=32, height=24, kind=DEPTH),
+        m.GetCameraFrameRequest(id=m.EntityId(1002), name="front", width=16, height=8),  # the id counts
+        m.GetCameraFrameRequest(name="front", width=32, height=24),
     ]
     batch.engine.check_camera_requests(0, requests)
     mine, others = batch.engine.camera_frames(0, requests), batch.engine.camera_frames(1, requests)
@@ -180,9 +161,9 @@ def test_the_images_of_a_step_come_in_the_order_of_the_requests(batch: Any) -> N
 def test_impossible_images_of_a_step_are_refused_before_it(batch: Any) -> None:
     assert configure(batch, enabled=False).ok
     for request, words in (
-        (GetCameraFrameRequest(name="tracks"), "did you mean 'track'"),
-        (GetCameraFrameRequest(name="front"), "switched off"),
-        (GetCameraFrameRequest(name="top", width=9000), "at most 4096"),
+        (m.GetCameraFrameRequest(name="tracks"), "did you mean 'track'"),
+        (m.GetCameraFrameRequest(name="front"), "switched off"),
+        (m.GetCameraFrameRequest(name="top", width=9000), "at most 4096"),
     ):
         with pytest.raises(ValueError, match=words):
             batch.engine.check_camera_requests(0, [request])
@@ -191,13 +172,13 @@ def test_impossible_images_of_a_step_are_refused_before_it(batch: Any) -> None:
 # --- the viewport, and drawings in it ---
 
 
-RED, MAGENTA = DebugColor(1, 0, 0, 1), DebugColor(1, 0, 1, 1)
+RED, MAGENTA = m.DebugColor(1, 0, 0, 1), m.DebugColor(1, 0, 1, 1)
 
 
 def watch(batch: Any, **request: Any) -> Any:
     """Return a stream of small images of the viewport."""
     usual: dict[str, Any] = {"target_fps": 200, "width": 160, "height": 90}
-    wanted = StartViewportStreamRequest(**usual | request)
+    wanted = m.StartViewportStreamRequest(**usual | request)
     return batch.client.stream(method("ViewportService/StreamViewport"), wanted)
 
 
@@ -209,15 +190,15 @@ def look(batch: Any) -> NDArray[np.int64]:
     return np.frombuffer(frame.data, np.uint8).reshape(frame.height, frame.width, 4).astype(int)
 
 
-def draw(batch: Any, *shapes: Any, clear: bool = False, command: DebugVelocityCommand | None = None) -> bool:
+def draw(batch: Any, *shapes: Any, clear: bool = False, command: m.DebugVelocityCommand | None = None) -> bool:
     """Send Draw with these lines and arrows."""
-    lines = [shape for shape in shapes if isinstance(shape, DebugLine)]
-    arrows = [shape for shape in shapes if isinstance(shape, DebugArrow)]
-    return batch.call("DebugService/Draw", DebugDrawRequest(lines, arrows, command, clear)).success
+    lines = [shape for shape in shapes if isinstance(shape, m.DebugLine)]
+    arrows = [shape for shape in shapes if isinstance(shape, m.DebugArrow)]
+    return batch.call("DebugService/Draw", m.DebugDrawRequest(lines, arrows, command, clear)).success
 
 
-def line(z: float, color: DebugColor | None = RED) -> DebugLine:
-    return DebugLine(DebugVector3(-0.5, 0, z), DebugVector3(0.5, 0, z), color)
+def line(z: float, color: m.DebugColor | None = RED) -> m.DebugLine:
+    return m.DebugLine(m.DebugVector3(-0.5, 0, z), m.DebugVector3(0.5, 0, z), color)
 
 
 def count(image: NDArray[np.int64], red: bool, green: bool, blue: bool) -> int:
@@ -228,13 +209,13 @@ def count(image: NDArray[np.int64], red: bool, green: bool, blue: bool) -> int:
 
 def test_there_is_one_viewport_and_it_tells_what_streams(batch: Any) -> None:
     def info() -> Any:
-        return batch.call("ViewportService/GetViewportInfo", GetViewportInfoRequest())
+        return batch.ask(m.GetViewportInfoRequest())
 
     assert info().available_viewports == ["Main"]
     assert not info().current_config.streaming
     stream = watch(batch, viewport_name="Main", target_fps=12)
     next(stream)
-    assert info().current_config == ViewportStreamConfig(True, "Main", 12, 160, 90)
+    assert info().current_config == m.ViewportStreamConfig(True, "Main", 12, 160, 90)
     stream.cancel()
     assert not info().current_config.streaming
 
@@ -264,7 +245,7 @@ def test_lines_and_arrows_appear_in_their_colours_and_stay_until_cleared(drawing
     plain = look(drawing)
     assert count(plain, True, False, False) == count(plain, True, False, True) == 0
     assert draw(drawing, line(0.6))
-    up = DebugArrow(DebugVector3(0, 0, 0.4), DebugVector3(0, 0, 0.15), MAGENTA, 2.0)
+    up = m.DebugArrow(m.DebugVector3(0, 0, 0.4), m.DebugVector3(0, 0, 0.15), MAGENTA, 2.0)
     assert draw(drawing, up)
     both = look(drawing)
     assert count(both, True, False, False) > 20
@@ -275,7 +256,7 @@ def test_lines_and_arrows_appear_in_their_colours_and_stay_until_cleared(drawing
 
 def test_an_arrow_is_as_long_as_its_direction_times_its_scale(drawing: Any) -> None:
     def rows(scale: float) -> int:
-        up = DebugArrow(DebugVector3(0, 0, 0.4), DebugVector3(0, 0, 0.1), MAGENTA, scale)
+        up = m.DebugArrow(m.DebugVector3(0, 0, 0.4), m.DebugVector3(0, 0, 0.1), MAGENTA, scale)
         assert draw(drawing, up, clear=True)
         image = look(drawing)
         return int(np.ptp(np.nonzero((image[..., 0] > 150) & (image[..., 1] < 100))[0]))
@@ -285,12 +266,12 @@ def test_an_arrow_is_as_long_as_its_direction_times_its_scale(drawing: Any) -> N
 
 
 def test_a_velocity_command_is_an_arrow_ahead_and_an_arc_and_the_newest_counts(drawing: Any) -> None:
-    at = DebugVector3(0, 0, 0.45)
-    assert draw(drawing, command=DebugVelocityCommand(at, 0.8, 0.0, 1.2, 1.0))
+    at = m.DebugVector3(0, 0, 0.45)
+    assert draw(drawing, command=m.DebugVelocityCommand(at, 0.8, 0.0, 1.2, 1.0))
     image = look(drawing)
     assert count(image, False, True, False) > 10
     assert count(image, False, False, True) > 3
-    assert draw(drawing, command=DebugVelocityCommand(at, 0.8, 0.0, 0.0, 1.0))
+    assert draw(drawing, command=m.DebugVelocityCommand(at, 0.8, 0.0, 0.0, 1.0))
     image = look(drawing)
     assert count(image, False, True, False) > 10
     assert count(image, False, False, True) == 0
@@ -304,7 +285,7 @@ def test_a_shape_without_a_colour_is_white(drawing: Any) -> None:
 
 def test_what_is_not_finite_or_too_much_is_refused_as_a_whole(drawing: Any) -> None:
     plain = look(drawing)
-    bad = DebugLine(DebugVector3(float("nan"), 0, 0), DebugVector3(), RED)
+    bad = m.DebugLine(m.DebugVector3(float("nan"), 0, 0), m.DebugVector3(), RED)
     assert not draw(drawing, line(0.6), bad)
     assert np.array_equal(look(drawing), plain)
     assert not draw(drawing, *[line(0.6)] * (MAX_DRAWINGS + 1))
@@ -317,6 +298,6 @@ def test_drawing_changes_nothing_in_the_simulation(robots: Callable[..., Any]) -
     drawn, plain = robots(1, renderer="rays"), robots(1)
     for batch in (drawn, plain):
         batch.reset()
-    assert draw(drawn, line(0.3), command=DebugVelocityCommand(DebugVector3(), 1, 1, 1, 1))
+    assert draw(drawn, line(0.3), command=m.DebugVelocityCommand(m.DebugVector3(), 1, 1, 1, 1))
     look(drawn)
     assert drawn.step(0.2).observations.tobytes() == plain.step(0.2).observations.tobytes()

@@ -10,168 +10,135 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lucky_transport.messages import (
-    EntityId,
-    GetActuatorGainsRequest,
-    GetFullStateRequest,
-    IndexedControlEntry,
-    IndexedQposEntry,
-    JointGainOverride,
-    NamedControlEntry,
-    ResetSceneRequest,
-    SetControlRequest,
-    SetPolicyActiveRequest,
-    SetPolicyGainsRequest,
-    SetQposRequest,
-)
+from lucky_transport import messages as m
+from tests.plugins.mujoco.conftest import ROBOT, SWAY
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
-ROBOT = EntityId(1_000_000)
-SWAY = 3
-
-
-def scene(batch: Any, name: str, request: Any) -> Any:
-    """Call a method of MujocoSceneService."""
-    return batch.call("MujocoSceneService/" + name, request)
-
-
-def state(batch: Any) -> Any:
-    """Ask for the whole state."""
-    return scene(batch, "GetFullState", GetFullStateRequest(True, True, True)).state
-
-
-def still(batch: Any) -> Any:
-    """Put the robots into the standing pose."""
-    batch.randomize()
-    batch.reset()
-    return batch
-
 
 def test_controls_are_written_bulk_then_indexed_then_named(robots: Callable[..., Any]) -> None:
-    batch = still(robots(2))
-    request = SetControlRequest(
+    batch = robots(2).still()
+    request = m.SetControlRequest(
         bulk=[0.1, 1.0, -1.5, 0.2],
-        indexed=[IndexedControlEntry(3, 0.3), IndexedControlEntry(4, 0.9)],
-        named=[NamedControlEntry("FR_thigh_joint", 1.1)],
+        indexed=[m.IndexedControlEntry(3, 0.3), m.IndexedControlEntry(4, 0.9)],
+        named=[m.NamedControlEntry("FR_thigh_joint", 1.1)],
     )
-    answer = scene(batch, "SetControl", request)
+    answer = batch.ask(request)
     assert (answer.success, answer.actuators_written, answer.rejected_actuators) == (True, 5, [])
-    assert state(batch).ctrl[:5] == [0.1, 1.0, -1.5, 0.3, 1.1]
-    assert state(batch).ctrl[5] == -1.6
+    assert batch.state().ctrl[:5] == [0.1, 1.0, -1.5, 0.3, 1.1]
+    assert batch.state().ctrl[5] == -1.6
     assert batch.engine.world.ctrl[1, 0] == 0  # another env
 
 
 def test_a_control_drives_in_steps_without_actions_until_one_with_actions(robots: Callable[..., Any]) -> None:
-    batch = still(robots(1))
-    scene(batch, "SetControl", SetControlRequest(named=[NamedControlEntry("FL_hip_joint", 0.4)]))
+    batch = robots(1).still()
+    batch.ask(m.SetControlRequest(named=[m.NamedControlEntry("FL_hip_joint", 0.4)]))
     batch.tick(60)
-    assert state(batch).ctrl[0] == pytest.approx(0.4)
-    assert state(batch).qpos[7] == pytest.approx(0.4, abs=0.15)
+    assert batch.state().ctrl[0] == pytest.approx(0.4)
+    assert batch.state().qpos[7] == pytest.approx(0.4, abs=0.15)
     batch.step()
-    assert state(batch).ctrl[0] == 0
+    assert batch.state().ctrl[0] == 0
     batch.tick()
-    assert state(batch).ctrl[0] == 0
+    assert batch.state().ctrl[0] == 0
 
 
 def test_a_reset_forgets_controls(robots: Callable[..., Any]) -> None:
-    batch = still(robots(1))
-    scene(batch, "SetControl", SetControlRequest(bulk=[0.4]))
+    batch = robots(1).still()
+    batch.ask(m.SetControlRequest(bulk=[0.4]))
     batch.reset()
     batch.tick()
-    assert state(batch).ctrl[0] == 0
+    assert batch.state().ctrl[0] == 0
 
 
 @pytest.mark.parametrize(("skip", "expected"), [(False, 0.8), (True, 1.5)])
 def test_a_control_out_of_range_is_clamped_unless_that_is_skipped(
     robots: Callable[..., Any], skip: bool, expected: float
 ) -> None:
-    batch = still(robots(1))
-    scene(batch, "SetControl", SetControlRequest(bulk=[1.5], skip_range_clamp=skip, wait_for_next_step=True))
-    assert state(batch).ctrl[0] == pytest.approx(expected)
+    batch = robots(1).still()
+    batch.ask(m.SetControlRequest(bulk=[1.5], skip_range_clamp=skip, wait_for_next_step=True))
+    assert batch.state().ctrl[0] == pytest.approx(expected)
     batch.tick()
-    assert state(batch).ctrl[0] == pytest.approx(expected)
+    assert batch.state().ctrl[0] == pytest.approx(expected)
 
 
 def test_values_past_the_last_actuator_are_ignored(robots: Callable[..., Any]) -> None:
-    answer = scene(robots(1), "SetControl", SetControlRequest(bulk=[0.0] * 20))
+    answer = robots(1).ask(m.SetControlRequest(bulk=[0.0] * 20))
     assert (answer.success, answer.actuators_written) == (True, 12)
 
 
 def test_actuators_of_an_active_slot_are_named_and_left_alone(robots: Callable[..., Any]) -> None:
-    batch = still(robots(1))
-    batch.call("AgentService/SetPolicyActive", SetPolicyActiveRequest(ROBOT, SWAY, True))
-    before = state(batch).ctrl[0]
-    answer = scene(batch, "SetControl", SetControlRequest(bulk=[0.7, 0.7]))
+    batch = robots(1).still()
+    batch.activate(SWAY)
+    before = batch.state().ctrl[0]
+    answer = batch.ask(m.SetControlRequest(bulk=[0.7, 0.7]))
     assert (answer.success, answer.actuators_written) == (True, 1)
     assert answer.rejected_actuators == ["FL_hip_joint"]
-    assert (state(batch).ctrl[0], state(batch).ctrl[1]) == (before, 0.7)
+    assert (batch.state().ctrl[0], batch.state().ctrl[1]) == (before, 0.7)
 
 
 def test_actuators_of_an_agent_are_rejected_until_it_lets_go(robots: Callable[..., Any]) -> None:
-    batch = still(robots(1))
+    batch = robots(1).still()
     batch.step()
-    answer = scene(batch, "SetControl", SetControlRequest(bulk=[0.7]))
+    answer = batch.ask(m.SetControlRequest(bulk=[0.7]))
     assert (answer.success, answer.actuators_written, answer.rejected_actuators) == (True, 0, ["FL_hip_joint"])
     batch.tick()
-    assert scene(batch, "SetControl", SetControlRequest(bulk=[0.7])).actuators_written == 1
+    assert batch.ask(m.SetControlRequest(bulk=[0.7])).actuators_written == 1
 
 
 def test_positions_are_written_whole_and_one_by_one(robots: Callable[..., Any]) -> None:
-    batch = still(robots(2))
+    batch = robots(2).still()
     other = batch.engine.physics.qpos[1].copy()
     bulk = [0.5, 0.25, 0.375, 1.0, 0.0, 0.0, 0.0, *[0.125, 0.75, -1.5] * 4]
-    answer = scene(batch, "SetQpos", SetQposRequest(bulk, [IndexedQposEntry(2, 0.5), IndexedQposEntry(7, 0.25)]))
+    answer = batch.ask(m.SetQposRequest(bulk, [m.IndexedQposEntry(2, 0.5), m.IndexedQposEntry(7, 0.25)]))
     assert (answer.success, answer.values_written) == (True, 19)
     expected = [0.5, 0.25, 0.5, 1.0, 0.0, 0.0, 0.0, 0.25, *bulk[8:]]
-    assert state(batch).qpos == expected
+    assert batch.state().qpos == expected
     assert (batch.engine.physics.qpos[1] == other).all()
-    assert scene(batch, "SetQpos", SetQposRequest(indexed=[IndexedQposEntry(0, 1.0)])).values_written == 1
-    assert state(batch).qpos == [1.0, *expected[1:]]
+    assert batch.ask(m.SetQposRequest(indexed=[m.IndexedQposEntry(0, 1.0)])).values_written == 1
+    assert batch.state().qpos == [1.0, *expected[1:]]
 
 
 def test_an_orientation_is_made_a_unit_quaternion(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    scene(batch, "SetQpos", SetQposRequest(indexed=[IndexedQposEntry(3, 3.0), IndexedQposEntry(6, 4.0)]))
-    assert state(batch).qpos[3:7] == pytest.approx([0.6, 0, 0, 0.8])
+    batch.ask(m.SetQposRequest(indexed=[m.IndexedQposEntry(3, 3.0), m.IndexedQposEntry(6, 4.0)]))
+    assert batch.state().qpos[3:7] == pytest.approx([0.6, 0, 0, 0.8])
 
 
 def test_positions_of_an_agents_robot_need_force(robots: Callable[..., Any]) -> None:
-    batch = still(robots(1))
+    batch = robots(1).still()
     batch.step()
-    moving = [IndexedQposEntry(0, 2.0)]
-    answer = scene(batch, "SetQpos", SetQposRequest(indexed=moving))
+    moving = [m.IndexedQposEntry(0, 2.0)]
+    answer = batch.ask(m.SetQposRequest(indexed=moving))
     assert not answer.success
     assert "set force" in answer.message
-    assert state(batch).qpos[0] != 2.0
-    assert scene(batch, "SetQpos", SetQposRequest(indexed=moving, force=True)).success
-    assert state(batch).qpos[0] == 2.0
+    assert batch.state().qpos[0] != 2.0
+    batch.change(m.SetQposRequest(indexed=moving, force=True))
+    assert batch.state().qpos[0] == 2.0
 
 
 @pytest.mark.parametrize("skip", [False, True])
 def test_policies_begin_anew_after_a_move_unless_that_is_skipped(robots: Callable[..., Any], skip: bool) -> None:
-    batch = still(robots(1))
-    batch.call("AgentService/SetPolicyActive", SetPolicyActiveRequest(ROBOT, SWAY, True))
+    batch = robots(1).still()
+    batch.activate(SWAY)
     batch.tick(30)
-    before = state(batch).ctrl[0]
-    scene(batch, "SetQpos", SetQposRequest(indexed=[IndexedQposEntry(7, -0.5)], skip_policy_reseed=skip))
+    before = batch.state().ctrl[0]
+    batch.ask(m.SetQposRequest(indexed=[m.IndexedQposEntry(7, -0.5)], skip_policy_reseed=skip))
     batch.tick()
     if skip:
-        assert state(batch).ctrl[0] == pytest.approx(before, abs=0.05)
+        assert batch.state().ctrl[0] == pytest.approx(before, abs=0.05)
     else:
-        assert state(batch).ctrl[0] == pytest.approx(-0.5)
+        assert batch.state().ctrl[0] == pytest.approx(-0.5)
 
 
 def test_gains_are_those_the_world_is_simulated_with(robots: Callable[..., Any]) -> None:
     batch = robots(1)
     batch.randomize(motor_strength_range=[0.5, 0.9])
     batch.reset()
-    batch.call(
-        "AgentService/SetPolicyGains",
-        SetPolicyGainsRequest(ROBOT, SWAY, [JointGainOverride("FL_hip_joint", kp=0.0)]),
+    batch.ask(
+        m.SetPolicyGainsRequest(ROBOT, SWAY, [m.JointGainOverride("FL_hip_joint", kp=0.0)]),
     )
-    batch.call("AgentService/SetPolicyActive", SetPolicyActiveRequest(ROBOT, SWAY, True))
-    answer = scene(batch, "GetActuatorGains", GetActuatorGainsRequest())
+    batch.activate(SWAY)
+    answer = batch.ask(m.GetActuatorGainsRequest())
     model = batch.engine.physics.models[0]
     assert answer.success
     assert [each.gain_prm_0 for each in answer.actuators] == model.actuator_gainprm[:, 0].tolist()
@@ -185,9 +152,9 @@ def test_a_reset_of_the_scene_is_keyframe_0_at_rest(robots: Callable[..., Any], 
     batch = robots(2)
     batch.reset()
     batch.step(np.full((2, 12), 0.5))
-    other, seconds = batch.engine.physics.qpos[1].copy(), state(batch).time
-    assert scene(batch, "ResetScene", ResetSceneRequest(preserve)).success
-    found, model = state(batch), batch.engine.physics.models[0]
+    other, seconds = batch.engine.physics.qpos[1].copy(), batch.state().time
+    batch.change(m.ResetSceneRequest(preserve))
+    found, model = batch.state(), batch.engine.physics.models[0]
     assert found.qpos == pytest.approx(model.key_qpos[0].tolist())
     assert not any(found.qvel)
     assert not any(found.ctrl)
@@ -199,15 +166,15 @@ def test_a_reset_of_the_scene_stands_on_the_ground_there_is(robots: Callable[...
     batch = robots(1)
     batch.randomize(terrain_type="rough", terrain_difficulty=1.0)
     batch.reset()
-    scene(batch, "ResetScene", ResetSceneRequest())
-    assert state(batch).qpos[2] == pytest.approx(0.28 + 0.08)
+    batch.ask(m.ResetSceneRequest())
+    assert batch.state().qpos[2] == pytest.approx(0.28 + 0.08)
 
 
 def test_a_reset_of_the_scene_draws_no_random_numbers(robots: Callable[..., Any]) -> None:
     plain, reset = robots(1), robots(1)
     for batch in (plain, reset):
         batch.reset()
-    scene(reset, "ResetScene", ResetSceneRequest())
+    reset.ask(m.ResetSceneRequest())
     assert plain.reset().observations.tobytes() == reset.reset().observations.tobytes()
 
 
@@ -221,9 +188,9 @@ def test_whatever_is_written_leaves_a_sound_state_or_is_refused(
     robots: Callable[..., Any], bulk: list[float], indices: list[tuple[int, float]], force: bool
 ) -> None:
     batch = robots(1, threads=1)
-    answer = scene(batch, "SetQpos", SetQposRequest(bulk, [IndexedQposEntry(*each) for each in indices], force))
+    answer = batch.ask(m.SetQposRequest(bulk, [m.IndexedQposEntry(*each) for each in indices], force))
     assert answer.success == (not answer.message)
-    answer = scene(batch, "SetControl", SetControlRequest(bulk, [IndexedControlEntry(*each) for each in indices]))
+    answer = batch.ask(m.SetControlRequest(bulk, [m.IndexedControlEntry(*each) for each in indices]))
     assert answer.success == (not answer.message)
     frame = batch.tick()
     assert np.isfinite(frame.observations).all()

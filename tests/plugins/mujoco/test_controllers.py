@@ -10,57 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.messages import (
-    EntityId,
-    FireMotionGraphTriggerRequest,
-    GetMotionGraphActiveRequest,
-    GetMotionGraphInputRequest,
-    GetPolicyBasePoseRequest,
-    GetPolicyCommandBoolRequest,
-    GetPolicyCommandFloatRequest,
-    GetRobotControllerRequest,
-    ListPolicyDescriptorsRequest,
-    ListRobotControllersRequest,
-    MotionGraphInputValue,
-    PolicyCommandType,
-    SetMotionGraphActiveRequest,
-    SetMotionGraphInputRequest,
-    SetPolicyActiveRequest,
-    SetPolicyClampObservationRequest,
-    SetPolicyCommandBoolRequest,
-    SetPolicyCommandFloatRequest,
-    SetPolicyDescriptorRequest,
-    SetPolicyDrivenJointsRequest,
-    SetPolicyPriorityRequest,
-    StreamPolicySlotStateRequest,
-    StreamRobotControllerRequest,
-    Vec3,
-)
+from lucky_transport import messages as m
+from tests.plugins.mujoco.conftest import ROBOT, STAND, SWAY, TROT
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
 
-TROT, STAND, SWAY = 1, 2, 3
-ROBOT = EntityId(1_000_000)
-NOBODY = EntityId(1)
-
-
-def agent(batch: Any, name: str, request: Any) -> Any:
-    """Call a method of AgentService."""
-    return batch.call("AgentService/" + name, request)
-
-
 def controller(batch: Any, env: int = 0) -> Any:
     """Ask for the controller of an env's robot."""
-    answer = agent(batch, "GetRobotController", GetRobotControllerRequest(EntityId(ROBOT.id + env)))
+    answer = batch.ask(m.GetRobotControllerRequest(m.EntityId(ROBOT.id + env)))
     assert answer.found
     return answer.controller
 
 
 def test_every_robot_has_a_controller_with_a_slot_for_each_policy(robots: Callable[..., Any]) -> None:
     batch = robots(3)
-    listed = agent(batch, "ListRobotControllers", ListRobotControllersRequest()).controllers
-    assert [each.entity for each in listed] == [EntityId(ROBOT.id + env) for env in range(3)]
+    listed = batch.ask(m.ListRobotControllersRequest()).controllers
+    assert [each.entity for each in listed] == [m.EntityId(ROBOT.id + env) for env in range(3)]
     assert [each.entity_name for each in listed] == ["agent_0", "agent_1", "agent_2"]
     assert listed[1] == controller(batch, 1)
     slots = listed[0].slots
@@ -75,26 +41,25 @@ def test_every_robot_has_a_controller_with_a_slot_for_each_policy(robots: Callab
 
 
 def test_the_entities_of_robots_are_those_of_the_scene(robots: Callable[..., Any]) -> None:
-    from lucky_transport.messages import ListEntitiesRequest
 
     batch = robots(2)
-    entities = batch.call("SceneService/ListEntities", ListEntitiesRequest()).entities
+    entities = batch.ask(m.ListEntitiesRequest()).entities
     named = {each.id.id: each.name for each in entities}
-    for each in agent(batch, "ListRobotControllers", ListRobotControllersRequest()).controllers:
+    for each in batch.ask(m.ListRobotControllersRequest()).controllers:
         assert named[each.entity.id] == each.entity_name
 
 
 def test_descriptors_say_what_a_policy_drives_sees_and_understands(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    policies = agent(batch, "ListPolicyDescriptors", ListPolicyDescriptorsRequest()).policies
+    policies = batch.ask(m.ListPolicyDescriptorsRequest()).policies
     assert [policy.policy_id for policy in policies] == ["trot", "stand", "sway"]
     trot = policies[0]
     assert trot.descriptor_path == controller(batch).slots[0].descriptor_path
     assert [(each.id, each.name, each.type) for each in trot.command_id_map] == [
-        (1, "SetVx", PolicyCommandType.FLOAT),
-        (2, "SetVy", PolicyCommandType.FLOAT),
-        (3, "SetYawRate", PolicyCommandType.FLOAT),
-        (4, "SetStandStill", PolicyCommandType.BOOL),
+        (1, "SetVx", m.PolicyCommandType.FLOAT),
+        (2, "SetVy", m.PolicyCommandType.FLOAT),
+        (3, "SetYawRate", m.PolicyCommandType.FLOAT),
+        (4, "SetStandStill", m.PolicyCommandType.BOOL),
     ]
     assert trot.command_aliases["vx"] == "SetVx"
     assert [(each.name, each.size) for each in policies[1].observation_spec] == [
@@ -105,15 +70,14 @@ def test_descriptors_say_what_a_policy_drives_sees_and_understands(robots: Calla
 
 def test_what_is_set_is_what_the_next_answer_shows(robots: Callable[..., Any]) -> None:
     batch = robots(2)
-    for name, request in (
-        ("SetPolicyActive", SetPolicyActiveRequest(ROBOT, STAND, True)),
-        ("SetPolicyPriority", SetPolicyPriorityRequest(ROBOT, STAND, -3)),
-        ("SetPolicyClampObservation", SetPolicyClampObservationRequest(ROBOT, STAND, True)),
-        ("SetPolicyDrivenJoints", SetPolicyDrivenJointsRequest(ROBOT, STAND, ["RR_calf_joint", "FL_hip_joint"])),
-        ("SetPolicyDescriptor", SetPolicyDescriptorRequest(ROBOT, SWAY, "policies/quadruped_trot.policy")),
+    for request in (
+        m.SetPolicyActiveRequest(ROBOT, STAND, True),
+        m.SetPolicyPriorityRequest(ROBOT, STAND, -3),
+        m.SetPolicyClampObservationRequest(ROBOT, STAND, True),
+        m.SetPolicyDrivenJointsRequest(ROBOT, STAND, ["RR_calf_joint", "FL_hip_joint"]),
+        m.SetPolicyDescriptorRequest(ROBOT, SWAY, "policies/quadruped_trot.policy"),
     ):
-        answer = agent(batch, name, request)
-        assert (answer.success, answer.message) == (True, "")
+        batch.change(request)
     stand, sway = controller(batch).slots[1:]
     assert (stand.active, stand.priority, stand.clamp_observation_for_unclaimed_joints) == (True, -3, True)
     assert stand.driven_joints == ["FL_hip_joint", "RR_calf_joint"]  # in the robot's order
@@ -123,11 +87,11 @@ def test_what_is_set_is_what_the_next_answer_shows(robots: Callable[..., Any]) -
 
 def test_a_slot_without_a_policy_is_neither_ready_nor_active(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    agent(batch, "SetPolicyActive", SetPolicyActiveRequest(ROBOT, TROT, True))
-    assert agent(batch, "SetPolicyDescriptor", SetPolicyDescriptorRequest(ROBOT, TROT, "")).success
+    batch.ask(m.SetPolicyActiveRequest(ROBOT, TROT, True))
+    batch.change(m.SetPolicyDescriptorRequest(ROBOT, TROT, ""))
     slot = controller(batch).slots[0]
     assert (slot.ready, slot.active, slot.descriptor_path, slot.driven_joints) == (False, False, "", [])
-    answer = agent(batch, "SetPolicyActive", SetPolicyActiveRequest(ROBOT, TROT, True))
+    answer = batch.ask(m.SetPolicyActiveRequest(ROBOT, TROT, True))
     assert not answer.success
     assert answer.message == "slot 1 (Trot) holds no policy; give it one by SetPolicyDescriptor"
     batch.tick()
@@ -135,11 +99,11 @@ def test_a_slot_without_a_policy_is_neither_ready_nor_active(robots: Callable[..
 
 def test_commands_keep_what_was_set_and_a_bool_reads_as_a_number(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    agent(batch, "SetPolicyCommandFloat", SetPolicyCommandFloatRequest(ROBOT, TROT, 1, 7.5))
-    agent(batch, "SetPolicyCommandBool", SetPolicyCommandBoolRequest(ROBOT, TROT, 4, True))
-    read = [agent(batch, "GetPolicyCommandFloat", GetPolicyCommandFloatRequest(ROBOT, TROT, i)) for i in (1, 2, 4)]
+    batch.ask(m.SetPolicyCommandFloatRequest(ROBOT, TROT, 1, 7.5))
+    batch.ask(m.SetPolicyCommandBoolRequest(ROBOT, TROT, 4, True))
+    read = [batch.ask(m.GetPolicyCommandFloatRequest(ROBOT, TROT, i)) for i in (1, 2, 4)]
     assert [(each.success, each.value) for each in read] == [(True, 7.5), (True, 0.0), (True, 1.0)]
-    answer = agent(batch, "GetPolicyCommandBool", GetPolicyCommandBoolRequest(ROBOT, TROT, 4))
+    answer = batch.ask(m.GetPolicyCommandBoolRequest(ROBOT, TROT, 4))
     assert (answer.success, answer.value) == (True, True)
 
 
@@ -147,8 +111,8 @@ def test_the_base_pose_is_the_robots_in_both_frames(robots: Callable[..., Any]) 
     batch = robots(1)
     batch.randomize(pose_position_noise=[0.5, 0.5, 0.0], pose_orientation_noise=0.3)
     batch.reset()
-    agent(batch, "SetPolicyActive", SetPolicyActiveRequest(ROBOT, TROT, True))
-    pose = agent(batch, "GetPolicyBasePose", GetPolicyBasePoseRequest(ROBOT, TROT))
+    batch.ask(m.SetPolicyActiveRequest(ROBOT, TROT, True))
+    pose = batch.ask(m.GetPolicyBasePoseRequest(ROBOT, TROT))
     w, x, y, z = batch.engine.physics.qpos[0, 3:7]
     assert (pose.x, pose.y) == tuple(batch.engine.physics.qpos[0, :2])
     assert pose.yaw == pytest.approx(math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
@@ -157,11 +121,11 @@ def test_the_base_pose_is_the_robots_in_both_frames(robots: Callable[..., Any]) 
 
 def test_a_watcher_is_told_the_state_and_every_change_after_it(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    with batch.stream("AgentService/StreamRobotController", StreamRobotControllerRequest(ROBOT, 50)) as stream:
+    with batch.stream("AgentService/StreamRobotController", m.StreamRobotControllerRequest(ROBOT, 50)) as stream:
         assert not next(stream).slots[0].active
         for active in (True, False, True):
-            agent(batch, "SetPolicyActive", SetPolicyActiveRequest(ROBOT, TROT, active))
-        agent(batch, "SetPolicyPriority", SetPolicyPriorityRequest(ROBOT, SWAY, 5))
+            batch.ask(m.SetPolicyActiveRequest(ROBOT, TROT, active))
+        batch.ask(m.SetPolicyPriorityRequest(ROBOT, SWAY, 5))
         states: list[Any] = []
         while not states or states[-1].slots[2].priority != 5:
             states.append(next(stream))
@@ -171,14 +135,14 @@ def test_a_watcher_is_told_the_state_and_every_change_after_it(robots: Callable[
 
 def test_a_watcher_of_a_slot_gets_states_of_that_slot_without_any_change(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    with batch.stream("AgentService/StreamPolicySlotState", StreamPolicySlotStateRequest(ROBOT, SWAY, 200)) as stream:
+    with batch.stream("AgentService/StreamPolicySlotState", m.StreamPolicySlotStateRequest(ROBOT, SWAY, 200)) as stream:
         states = [next(stream) for _ in range(4)]
     assert all(state == controller(batch).slots[2] for state in states)
 
 
 def test_a_watcher_that_left_is_forgotten(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    stream = batch.stream("AgentService/StreamRobotController", StreamRobotControllerRequest(ROBOT, 100))
+    stream = batch.stream("AgentService/StreamRobotController", m.StreamRobotControllerRequest(ROBOT, 100))
     next(stream)
     watchers = batch.engine.world.controllers.of(0)._watchers
     assert len(watchers) == 1
@@ -195,16 +159,14 @@ CROUCH, ALERT, GAIT, LEAN, BOW = range(1, 6)
 
 def put_input(batch: Any, number: int, **value: Any) -> Any:
     """Set an input of agent_0's graph."""
-    return agent(
-        batch, "SetMotionGraphInput", SetMotionGraphInputRequest(ROBOT, number, MotionGraphInputValue(**value))
-    )
+    return batch.ask(m.SetMotionGraphInputRequest(ROBOT, number, m.MotionGraphInputValue(**value)))
 
 
 def start(batch: Any) -> Any:
     """Put the robot into the standing pose and activate its graph."""
     batch.randomize()
     batch.reset()
-    assert agent(batch, "SetMotionGraphActive", SetMotionGraphActiveRequest(ROBOT, True)).success
+    batch.change(m.SetMotionGraphActiveRequest(ROBOT, True))
     return batch
 
 
@@ -217,35 +179,35 @@ def height(batch: Any, ticks: int = 60) -> float:
 def test_it_is_inactive_until_it_is_activated(robots: Callable[..., Any]) -> None:
     batch = robots(1)
     for active in (False, True, False):
-        agent(batch, "SetMotionGraphActive", SetMotionGraphActiveRequest(ROBOT, active))
-        answer = agent(batch, "GetMotionGraphActive", GetMotionGraphActiveRequest(ROBOT))
+        batch.ask(m.SetMotionGraphActiveRequest(ROBOT, active))
+        answer = batch.ask(m.GetMotionGraphActiveRequest(ROBOT))
         assert (answer.success, answer.active) == (True, active)
 
 
 @pytest.mark.parametrize(
     ("number", "value"),
     [
-        (CROUCH, MotionGraphInputValue(float_val=0.5)),
-        (ALERT, MotionGraphInputValue(bool_val=True)),
-        (GAIT, MotionGraphInputValue(int_val=2)),
-        (LEAN, MotionGraphInputValue(vec3_val=Vec3(0.01, 0.02, 0.0))),
+        (CROUCH, m.MotionGraphInputValue(float_val=0.5)),
+        (ALERT, m.MotionGraphInputValue(bool_val=True)),
+        (GAIT, m.MotionGraphInputValue(int_val=2)),
+        (LEAN, m.MotionGraphInputValue(vec3_val=m.Vec3(0.01, 0.02, 0.0))),
     ],
 )
 def test_an_input_keeps_its_value_also_while_the_graph_is_inactive(
-    robots: Callable[..., Any], number: int, value: MotionGraphInputValue
+    robots: Callable[..., Any], number: int, value: m.MotionGraphInputValue
 ) -> None:
     batch = robots(1)
-    assert agent(batch, "SetMotionGraphInput", SetMotionGraphInputRequest(ROBOT, number, value)).success
+    batch.change(m.SetMotionGraphInputRequest(ROBOT, number, value))
     batch.reset()
-    answer = agent(batch, "GetMotionGraphInput", GetMotionGraphInputRequest(ROBOT, number))
+    answer = batch.ask(m.GetMotionGraphInputRequest(ROBOT, number))
     assert (answer.success, answer.value) == (True, value)
 
 
 def test_of_several_values_only_the_one_that_counts_is_looked_at(robots: Callable[..., Any]) -> None:
     batch = robots(1)
     assert put_input(batch, GAIT, int_val=2, float_val=math.nan).success
-    answer = agent(batch, "GetMotionGraphInput", GetMotionGraphInputRequest(ROBOT, GAIT))
-    assert answer.value == MotionGraphInputValue(int_val=2)
+    answer = batch.ask(m.GetMotionGraphInputRequest(ROBOT, GAIT))
+    assert answer.value == m.MotionGraphInputValue(int_val=2)
 
 
 def test_crouching_lowers_and_alert_raises_the_robot(robots: Callable[..., Any]) -> None:
@@ -268,7 +230,7 @@ def test_steps_on_the_spot_lift_feet_and_a_lean_shifts_them(robots: Callable[...
         calves.append(batch.engine.world.ctrl[0, 2])
     assert max(calves) - min(calves) > 0.1
     put_input(batch, GAIT, int_val=0)
-    put_input(batch, LEAN, vec3_val=Vec3(0.0, 0.03, 0.0))
+    put_input(batch, LEAN, vec3_val=m.Vec3(0.0, 0.03, 0.0))
     batch.tick()
     assert (batch.engine.world.ctrl[0, 0::3] < -0.05).all()
 
@@ -277,21 +239,21 @@ def test_a_trigger_plays_its_move_once(robots: Callable[..., Any]) -> None:
     batch = start(robots(1))
     batch.tick(20)
     rest = batch.engine.world.ctrl[0].copy()
-    assert agent(batch, "FireMotionGraphTrigger", FireMotionGraphTriggerRequest(ROBOT, BOW)).success
-    assert agent(batch, "GetMotionGraphInput", GetMotionGraphInputRequest(ROBOT, BOW)).value.trigger
+    batch.change(m.FireMotionGraphTriggerRequest(ROBOT, BOW))
+    assert batch.ask(m.GetMotionGraphInputRequest(ROBOT, BOW)).value.trigger
     deepest = 0.0
     for _ in range(52):
         batch.tick()
         deepest = max(deepest, float(np.abs(batch.engine.world.ctrl[0] - rest).max()))
     assert deepest > 0.3
     assert batch.engine.world.ctrl[0] == pytest.approx(rest, abs=1e-6)
-    assert not agent(batch, "GetMotionGraphInput", GetMotionGraphInputRequest(ROBOT, BOW)).value.trigger
+    assert not batch.ask(m.GetMotionGraphInputRequest(ROBOT, BOW)).value.trigger
 
 
 def test_a_policy_drives_over_the_graph(robots: Callable[..., Any]) -> None:
     batch = start(robots(1))
     put_input(batch, CROUCH, float_val=1.0)
-    agent(batch, "SetPolicyActive", SetPolicyActiveRequest(ROBOT, 3, True))  # sway: the hips
+    batch.ask(m.SetPolicyActiveRequest(ROBOT, 3, True))  # sway: the hips
     batch.tick(40)
     control = batch.engine.world.ctrl[0]
     assert np.abs(control[0::3]).min() > 0.05  # sways

@@ -14,27 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lucky_transport import messages as m
 from lucky_transport.api import make_engine
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine
 from lucky_transport.errors import ConfigError, SpecError, UnknownName
-from lucky_transport.messages import (
-    CameraStreamKind,
-    GetCameraFrameRequest,
-    GetLidarReturnParamsRequest,
-    GetLidarScanRequest,
-    SetLidarLiveRequest,
-    SetLidarReturnParamsRequest,
-    SetResetOptionsRequest,
-    SetSeedsRequest,
-    SimulationContract,
-)
 from lucky_transport.testing.contract import EngineContract
 from tests.support.waiting import PATIENCE_S
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
 #: Everything that makes an env draw numbers or get a model of its own.
-EVENTFUL = SimulationContract(
+EVENTFUL = m.SimulationContract(
     joint_position_noise=0.1,
     friction_range=[0.5, 1.2],
     mass_scale_range=[0.8, 1.3],
@@ -92,7 +82,7 @@ def test_engines_of_one_seed_give_the_same_bits_on_every_terrain(robots: Callabl
         contract = replace(EVENTFUL, terrain_type=terrain)
         for run, seed in (("one", 5), ("the same", 5), ("another", 6)):
             batch = robots(3, seed=seed, max_episode_steps=20, renderer="rays")
-            batch.call("BatchService/SetResetOptions", SetResetOptionsRequest(contract))
+            batch.ask(m.SetResetOptionsRequest(contract))
             frames[run] = list(_frames(batch))
         for number, (first, second) in enumerate(zip(frames["one"], frames["the same"], strict=True)):
             for name in first:
@@ -102,9 +92,9 @@ def test_engines_of_one_seed_give_the_same_bits_on_every_terrain(robots: Callabl
 
 def _frames(batch: Any) -> Iterator[dict[str, bytes]]:
     random = np.random.default_rng(0)
-    batch.call("LidarService/SetLidarLive", SetLidarLiveRequest(True))
-    returns = batch.call("LidarService/GetLidarReturnParams", GetLidarReturnParamsRequest())
-    noisy = SetLidarReturnParamsRequest(**asdict(replace(returns, noise_sigma0=0.02)))
+    batch.ask(m.SetLidarLiveRequest(True))
+    returns = batch.ask(m.GetLidarReturnParamsRequest())
+    noisy = m.SetLidarReturnParamsRequest(**asdict(replace(returns, noise_sigma0=0.02)))
     assert batch.call("LidarService/SetLidarReturnParams", noisy).ok
     batch.reset()
     for number in range(30):
@@ -113,12 +103,12 @@ def _frames(batch: Any) -> Iterator[dict[str, bytes]]:
         rows = {name: getattr(frame, name).tobytes() for name in ("observations", "rewards", "signals", "terminated")}
         if number % 10 == 0:
             requests = [
-                GetCameraFrameRequest(name="front", width=32, height=24, kind=kind) for kind in CameraStreamKind
+                m.GetCameraFrameRequest(name="front", width=32, height=24, kind=kind) for kind in m.CameraStreamKind
             ]
             batch.engine.check_camera_requests(1, requests)
             for shown in batch.engine.camera_frames(1, requests):
                 rows[f"image {len(rows)}"] = bytes(shown.frame.data)
-            scan = batch.call("LidarService/GetLidarScan", GetLidarScanRequest(sensor=1, material=True))
+            scan = batch.ask(m.GetLidarScanRequest(sensor=1, material=True))
             rows["lidar"] = np.array(scan.ranges).tobytes()
         yield rows
 
@@ -126,7 +116,7 @@ def _frames(batch: Any) -> Iterator[dict[str, bytes]]:
 def test_another_number_of_threads_gives_the_same_bits(robots: Callable[..., Any]) -> None:
     batches = [robots(7, seed=1, threads=threads) for threads in (1, 2)]
     for batch in batches:
-        batch.call("BatchService/SetResetOptions", SetResetOptionsRequest(EVENTFUL))
+        batch.ask(m.SetResetOptionsRequest(EVENTFUL))
         batch.reset()
     generator = np.random.default_rng(0)
     for _ in range(60):
@@ -144,7 +134,7 @@ class _Run:
         self.buffers = Buffers.allocate(self.engine.spec)
         self.engine.bind(self.buffers)
         services = self.engine.services
-        services["/lucky_transport.v1.BatchService/SetResetOptions"](SetResetOptionsRequest(EVENTFUL))
+        services["/lucky_transport.v1.BatchService/SetResetOptions"](m.SetResetOptionsRequest(EVENTFUL))
 
     def step(self, actions: NDArray[np.float32], control: NDArray[np.uint8]) -> list[bytes]:
         """Return the row of each env after this exchange."""
@@ -193,7 +183,7 @@ def test_a_seed_waits_for_the_reset_of_its_env(robots: Callable[..., Any]) -> No
     for batch in (plain, seeded):
         batch.randomize(vel_command_resampling_time_range=[0.02, 0.02])  # draws numbers in every step
         batch.reset()
-    seeded.call("BatchService/SetSeeds", SetSeedsRequest([7, 8]))
+    seeded.ask(m.SetSeedsRequest([7, 8]))
     for _ in range(3):
         assert plain.step().observations.tobytes() == seeded.step().observations.tobytes()
     assert plain.reset().observations.tobytes() != seeded.reset().observations.tobytes()
@@ -201,7 +191,7 @@ def test_a_seed_waits_for_the_reset_of_its_env(robots: Callable[..., Any]) -> No
 
 def test_a_masked_seed_leaves_the_other_envs_their_own_numbers(robots: Callable[..., Any]) -> None:
     plain, seeded = robots(2, seed=1), robots(2, seed=1)
-    seeded.call("BatchService/SetSeeds", SetSeedsRequest([9, 9], bytes([0, 1])))
+    seeded.ask(m.SetSeedsRequest([9, 9], bytes([0, 1])))
     expected, found = plain.reset().observations, seeded.reset().observations
     assert expected[0].tobytes() == found[0].tobytes()
     assert expected[1].tobytes() != found[1].tobytes()

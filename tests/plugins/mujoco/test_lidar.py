@@ -12,18 +12,7 @@ from numpy.typing import NDArray
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
-from lucky_transport.messages import (
-    GetLidarReturnParamsRequest,
-    GetLidarScanRequest,
-    LidarAck,
-    LidarReturnParamsResponse,
-    LidarSensorRequest,
-    SetLidarConfigRequest,
-    SetLidarLiveRequest,
-    SetLidarPresetRequest,
-    SetLidarReturnParamsRequest,
-    SetLidarSecondaryCaptureRequest,
-)
+from lucky_transport import messages as m
 from lucky_transport_mujoco.sensors.lidar import PRESETS
 
 MOUNT_M = 0.09
@@ -33,7 +22,7 @@ MOUNT_M = 0.09
 def batch(robots: Callable[..., Any]) -> Any:
     """Two robots standing on flat ground, with their lidars on."""
     made = robots(2)
-    assert call(made, "SetLidarLive", SetLidarLiveRequest(True)).ok
+    assert call(made, "SetLidarLive", m.SetLidarLiveRequest(True)).ok
     return made
 
 
@@ -42,24 +31,24 @@ def call(batch: Any, name: str, request: Any) -> Any:
 
 
 def scan(batch: Any, **request: Any) -> Any:
-    return call(batch, "GetLidarScan", GetLidarScanRequest(**request))
+    return call(batch, "GetLidarScan", m.GetLidarScanRequest(**request))
 
 
 def ranges(batch: Any, **request: Any) -> NDArray[np.float32]:
     return np.array(scan(batch, **request).ranges, np.float32)
 
 
-def configure(batch: Any, **changes: Any) -> LidarAck:
+def configure(batch: Any, **changes: Any) -> m.LidarAck:
     """Change the beam layout of sensor 0."""
-    config = asdict(call(batch, "GetLidarConfig", LidarSensorRequest(0)))
+    config = asdict(call(batch, "GetLidarConfig", m.LidarSensorRequest(0)))
     for unset in ("found", "secondary_capture", "secondary_scope"):
         del config[unset]
-    return call(batch, "SetLidarConfig", SetLidarConfigRequest(**config | changes))
+    return call(batch, "SetLidarConfig", m.SetLidarConfigRequest(**config | changes))
 
 
 def test_beams_meet_flat_ground_where_trigonometry_says(batch: Any) -> None:
     found = ranges(batch)
-    angles = call(batch, "GetLidarBeamAngles", LidarSensorRequest(0))
+    angles = call(batch, "GetLidarBeamAngles", m.LidarSensorRequest(0))
     elevation = np.array(angles.elevation)
     height = batch.engine.world.qpos()[2] + MOUNT_M
     down = elevation < -0.01
@@ -67,13 +56,13 @@ def test_beams_meet_flat_ground_where_trigonometry_says(batch: Any) -> None:
     near = expected <= 30.0
     assert found[down][near] == pytest.approx(expected[near], rel=1e-4)
     assert (found[~down] == -1).all()  # into the sky
-    count = call(batch, "GetLidarBeamCount", LidarSensorRequest(0)).beams
+    count = call(batch, "GetLidarBeamCount", m.LidarSensorRequest(0)).beams
     assert count == angles.beams == len(found) == len(angles.azimuth) == 16 * 180
 
 
 def test_azimuth_turns_from_the_front_to_the_left(batch: Any) -> None:
     assert configure(batch, channels=1, azimuth_bins=4, vfov_min_deg=-30.0, vfov_max_deg=-30.0, self_ignore=1).ok
-    angles = call(batch, "GetLidarBeamAngles", LidarSensorRequest(0))
+    angles = call(batch, "GetLidarBeamAngles", m.LidarSensorRequest(0))
     assert angles.azimuth == pytest.approx([0, np.pi / 2, np.pi, 3 * np.pi / 2])
     level = ranges(batch)
     batch.engine.world.qpos()[3:7] = np.cos(0.05), 0, np.sin(0.05), 0  # nose down
@@ -124,16 +113,16 @@ def test_intensity_falls_with_the_range_and_reflectivity_does_not_know_it(batch:
     assert len(rich.secondary_ranges) == rich.beams
 
 
-def returns(batch: Any) -> LidarReturnParamsResponse:
-    return call(batch, "GetLidarReturnParams", GetLidarReturnParamsRequest())
+def returns(batch: Any) -> m.LidarReturnParamsResponse:
+    return call(batch, "GetLidarReturnParams", m.GetLidarReturnParamsRequest())
 
 
-def set_returns(batch: Any, **changes: Any) -> LidarAck:
+def set_returns(batch: Any, **changes: Any) -> m.LidarAck:
     """Change the return model; what tells "not given" from 0 is not given unless it is named."""
     present = asdict(returns(batch))
-    needed = {item.name for item in fields(SetLidarReturnParamsRequest) if item.default is not None}
+    needed = {item.name for item in fields(m.SetLidarReturnParamsRequest) if item.default is not None}
     request: dict[str, Any] = {name: value for name, value in present.items() if name in needed}
-    return call(batch, "SetLidarReturnParams", SetLidarReturnParamsRequest(**request | changes))
+    return call(batch, "SetLidarReturnParams", m.SetLidarReturnParamsRequest(**request | changes))
 
 
 def test_the_return_model_loses_weak_returns_and_keeps_what_was_not_given(batch: Any) -> None:
@@ -157,9 +146,9 @@ def test_noise_has_the_size_it_was_given(batch: Any) -> None:
 
 def test_presets_change_all_sensors(batch: Any) -> None:
     for number, preset in enumerate(PRESETS):
-        assert call(batch, "SetLidarPreset", SetLidarPresetRequest(number)).ok
+        assert call(batch, "SetLidarPreset", m.SetLidarPresetRequest(number)).ok
         for sensor in range(2):
-            assert call(batch, "GetLidarConfig", LidarSensorRequest(sensor)) == preset
+            assert call(batch, "GetLidarConfig", m.LidarSensorRequest(sensor)) == preset
 
 
 def test_the_rotation_rate_changes_nothing_in_a_scan(batch: Any) -> None:
@@ -167,10 +156,10 @@ def test_the_rotation_rate_changes_nothing_in_a_scan(batch: Any) -> None:
     batch.step(0.3)
     before = ranges(batch)
     assert configure(batch, rotation_hz=0.5).ok
-    assert call(batch, "GetLidarConfig", LidarSensorRequest(0)).rotation_hz == 0.5
+    assert call(batch, "GetLidarConfig", m.LidarSensorRequest(0)).rotation_hz == 0.5
     assert ranges(batch).tobytes() == before.tobytes()
 
 
 def test_the_scope_of_secondary_returns_is_kept(batch: Any) -> None:
-    assert call(batch, "SetLidarSecondaryCapture", SetLidarSecondaryCaptureRequest(0, 0, 1)).ok
-    assert call(batch, "GetLidarConfig", LidarSensorRequest(0)).secondary_scope == 1
+    assert call(batch, "SetLidarSecondaryCapture", m.SetLidarSecondaryCaptureRequest(0, 0, 1)).ok
+    assert call(batch, "GetLidarConfig", m.LidarSensorRequest(0)).secondary_scope == 1

@@ -10,57 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lucky_transport import messages as m
 from lucky_transport.engine import RESET, TICK
-from lucky_transport.messages import (
-    ActionGroupEntry,
-    ClearPolicyGainsRequest,
-    EntityId,
-    GetPolicyBasePoseRequest,
-    GetPolicyLastActionRequest,
-    JointGainOverride,
-    SetActionGroupRequest,
-    SetPolicyActiveRequest,
-    SetPolicyClampObservationRequest,
-    SetPolicyCommandBoolRequest,
-    SetPolicyCommandFloatRequest,
-    SetPolicyDescriptorRequest,
-    SetPolicyDrivenJointsRequest,
-    SetPolicyGainsRequest,
-    SetPolicyPriorityRequest,
-    StepRequest,
-)
+from tests.plugins.mujoco.conftest import ROBOT, STAND, SWAY, TROT
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
-
-TROT, STAND, SWAY = 1, 2, 3
-
-
-def entity(env: int = 0) -> EntityId:
-    """Return the entity of the robot of `env`."""
-    return EntityId(1_000_000 + env)
-
-
-def activate(batch: Any, slot: int, env: int = 0, active: bool = True) -> None:
-    """Activate a slot of an env's robot, or the contrary."""
-    answer = batch.call("AgentService/SetPolicyActive", SetPolicyActiveRequest(entity(env), slot, active))
-    assert answer.success, answer.message
-
-
-def command(batch: Any, slot: int, number: int, value: float) -> None:
-    """Set a float command of agent_0's robot."""
-    request = SetPolicyCommandFloatRequest(entity(), slot, number, value)
-    assert batch.call("AgentService/SetPolicyCommandFloat", request).success
-
-
-def last_action(batch: Any, slot: int) -> Any:
-    """Ask for a policy's last action."""
-    return batch.call("AgentService/GetPolicyLastAction", GetPolicyLastActionRequest(entity(), slot))
-
-
-def still(batch: Any) -> None:
-    """Reset to the standing pose, without noise and without commands."""
-    batch.randomize()
-    batch.reset()
 
 
 def test_a_step_without_actions_and_without_policies_is_a_step_with_zeros(robots: Callable[..., Any]) -> None:
@@ -75,8 +29,8 @@ def test_a_step_with_actions_is_what_these_say_whatever_is_active(robots: Callab
     plain, active = robots(2), robots(2)
     for batch in (plain, active):
         batch.reset()
-    activate(active, TROT)
-    activate(active, SWAY, env=1)
+    active.activate(TROT)
+    active.activate(SWAY, env=1)
     generator = np.random.default_rng(0)
     for _ in range(10):
         actions = generator.uniform(-1, 1, (2, 12))
@@ -85,10 +39,9 @@ def test_a_step_with_actions_is_what_these_say_whatever_is_active(robots: Callab
 
 @pytest.mark.parametrize(("speed", "least", "most"), [(0.5, 0.7, 2.5), (-0.4, -2.5, -0.7)])
 def test_trot_walks_the_way_it_is_told(robots: Callable[..., Any], speed: float, least: float, most: float) -> None:
-    batch = robots(1)
-    still(batch)
-    command(batch, TROT, 1, speed)
-    activate(batch, TROT)
+    batch = robots(1).still()
+    batch.command(TROT, 1, speed)
+    batch.activate(TROT)
     start = batch.engine.physics.qpos[0, 0]
     for _ in range(200):
         assert not batch.tick().terminated.any()
@@ -96,25 +49,23 @@ def test_trot_walks_the_way_it_is_told(robots: Callable[..., Any], speed: float,
 
 
 def test_trot_turns_and_stands_still_on_command(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    still(batch)
-    command(batch, TROT, 3, 0.8)
-    activate(batch, TROT)
+    batch = robots(1).still()
+    batch.command(TROT, 3, 0.8)
+    batch.activate(TROT)
     batch.tick(100)
-    pose = batch.call("AgentService/GetPolicyBasePose", GetPolicyBasePoseRequest(entity(), TROT))
+    pose = batch.ask(m.GetPolicyBasePoseRequest(ROBOT, TROT))
     assert pose.yaw > 0.7
-    assert batch.call("AgentService/SetPolicyCommandBool", SetPolicyCommandBoolRequest(entity(), TROT, 4, True)).success
+    batch.change(m.SetPolicyCommandBoolRequest(ROBOT, TROT, 4, True))
     batch.tick(50)
     assert np.abs(batch.engine.physics.qvel[0]).max() < 0.2
 
 
 def test_stand_keeps_the_height_it_is_told(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    still(batch)
-    activate(batch, STAND)
+    batch = robots(1).still()
+    batch.activate(STAND)
     heights: list[float] = []
     for height in (0.2, 0.34):
-        command(batch, STAND, 1, height)
+        batch.command(STAND, 1, height)
         batch.tick(100)
         heights.append(float(batch.engine.physics.qpos[0, 2]))
     assert heights == pytest.approx([0.21, 0.355], abs=0.02)
@@ -123,12 +74,12 @@ def test_stand_keeps_the_height_it_is_told(robots: Callable[..., Any]) -> None:
 def test_a_policys_action_given_by_hand_leads_to_the_same_bits(robots: Callable[..., Any]) -> None:
     driven, given = robots(1), robots(1)
     for batch in (driven, given):
-        still(batch)
-    command(driven, TROT, 1, 0.5)
-    activate(driven, TROT)
+        batch.still()
+    driven.command(TROT, 1, 0.5)
+    driven.activate(TROT)
     for _ in range(40):
         expected = driven.tick()
-        answer = last_action(driven, TROT)
+        answer = driven.last_action(TROT)
         assert answer.joint_names == list(driven.spec.action_names)
         found = given.step(np.array(answer.action, np.float32))
         assert found.observations.tobytes() == expected.observations.tobytes()
@@ -138,23 +89,21 @@ def test_the_same_run_gives_the_same_bits_beside_other_envs(robots: Callable[...
     alone, beside = robots(1, seed=4), robots(3, seed=4)
     for batch in (alone, beside):
         batch.reset()
-        command(batch, TROT, 1, 0.4)
-        activate(batch, TROT)
-    activate(beside, SWAY, env=2)
+        batch.command(TROT, 1, 0.4)
+        batch.activate(TROT)
+    beside.activate(SWAY, env=2)
     for _ in range(30):
         assert alone.tick().observations[0].tobytes() == beside.tick().observations[0].tobytes()
 
 
 def test_a_slot_drives_its_joints_only_and_the_later_joints_stay(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    still(batch)
-    activate(batch, SWAY)
+    batch = robots(1).still()
+    batch.activate(SWAY)
     batch.tick(40)
     action = batch.engine.world.actions[0].reshape(4, 3)
     assert np.abs(action[:, 0]).min() > 0.1
     assert not action[:, 1:].any()
-    request = SetPolicyDrivenJointsRequest(entity(), SWAY, ["FL_hip_joint"])
-    assert batch.call("AgentService/SetPolicyDrivenJoints", request).success
+    batch.change(m.SetPolicyDrivenJointsRequest(ROBOT, SWAY, ["FL_hip_joint"]))
     batch.tick()
     action = batch.engine.world.actions[0].reshape(4, 3)
     assert action[0, 0] != 0
@@ -162,23 +111,20 @@ def test_a_slot_drives_its_joints_only_and_the_later_joints_stay(robots: Callabl
 
 
 def test_where_two_slots_claim_a_joint_the_higher_priority_has_it(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    still(batch)
-    activate(batch, STAND)
-    activate(batch, SWAY)
+    batch = robots(1).still()
+    batch.activate(STAND)
+    batch.activate(SWAY)
     assert batch.engine.world.controllers.claims(0).tolist() == [STAND] * 12  # the same priority: the lower id
-    assert batch.call("AgentService/SetPolicyPriority", SetPolicyPriorityRequest(entity(), SWAY, 1)).success
+    batch.change(m.SetPolicyPriorityRequest(ROBOT, SWAY, 1))
     assert batch.engine.world.controllers.claims(0).tolist() == [SWAY, STAND, STAND] * 4
-    activate(batch, SWAY, active=False)
+    batch.activate(SWAY, active=False)
     assert batch.engine.world.controllers.claims(0).tolist() == [STAND] * 12
 
 
 def test_an_action_group_lies_over_the_policy_for_one_step(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    still(batch)
-    activate(batch, STAND)
-    request = SetActionGroupRequest("agent_0", ActionGroupEntry("front_left", [0.1, 0.2, 0.3]))
-    assert batch.call("AgentService/SetActionGroup", request).success
+    batch = robots(1).still()
+    batch.activate(STAND)
+    batch.change(m.SetActionGroupRequest("agent_0", m.ActionGroupEntry("front_left", [0.1, 0.2, 0.3])))
     batch.tick()
     assert batch.engine.world.actions[0, :3] == pytest.approx([0.1, 0.2, 0.3])
     batch.tick()
@@ -187,9 +133,8 @@ def test_an_action_group_lies_over_the_policy_for_one_step(robots: Callable[...,
 
 def test_what_an_agent_steps_is_forgotten_by_a_policy_that_takes_over(robots: Callable[..., Any]) -> None:
     """It begins anew from the pose it finds, so nothing jumps: the first target is that pose."""
-    batch = robots(1)
-    still(batch)
-    activate(batch, TROT)
+    batch = robots(1).still()
+    batch.activate(TROT)
     batch.tick(30)
     batch.step(np.full(12, 0.4))
     found = batch.engine.physics.qpos[0, 7:].copy()
@@ -200,7 +145,7 @@ def test_what_an_agent_steps_is_forgotten_by_a_policy_that_takes_over(robots: Ca
 def test_a_reset_lets_a_policy_begin_anew_and_stay_active(robots: Callable[..., Any]) -> None:
     batch = robots(1)
     batch.randomize()
-    activate(batch, TROT)
+    batch.activate(TROT)
     runs: list[bytes] = []
     for _ in range(2):
         batch.reset()
@@ -212,14 +157,14 @@ def test_a_reset_lets_a_policy_begin_anew_and_stay_active(robots: Callable[..., 
 def test_the_last_action_is_there_from_the_activation_on_and_asking_changes_nothing(robots: Callable[..., Any]) -> None:
     asked, plain = robots(1), robots(1)
     for batch in (asked, plain):
-        still(batch)
-        activate(batch, TROT)
-    before = last_action(asked, TROT)
+        batch.still()
+        batch.activate(TROT)
+    before = asked.last_action(TROT)
     assert before.success
     for _ in range(10):
         assert asked.tick().observations.tobytes() == plain.tick().observations.tobytes()
-        assert last_action(asked, TROT).success
-    assert last_action(asked, TROT).action != before.action
+        assert asked.last_action(TROT).success
+    assert asked.last_action(TROT).action != before.action
 
 
 def test_a_clamped_policy_does_not_see_joints_it_does_not_drive(robots: Callable[..., Any]) -> None:
@@ -227,39 +172,32 @@ def test_a_clamped_policy_does_not_see_joints_it_does_not_drive(robots: Callable
     seeing, clamped = robots(1), robots(1)
     outputs: list[list[float]] = []
     for batch in (seeing, clamped):
-        still(batch)
-        request = SetPolicyDrivenJointsRequest(entity(), STAND, ["FL_calf_joint"])
-        assert batch.call("AgentService/SetPolicyDrivenJoints", request).success
+        batch.still()
+        batch.change(m.SetPolicyDrivenJointsRequest(ROBOT, STAND, ["FL_calf_joint"]))
         if batch is clamped:
-            request_ = SetPolicyClampObservationRequest(entity(), STAND, True)
-            assert batch.call("AgentService/SetPolicyClampObservation", request_).success
-        activate(batch, STAND)
+            batch.change(m.SetPolicyClampObservationRequest(ROBOT, STAND, True))
+        batch.activate(STAND)
         batch.tick(30)
-        outputs.append(last_action(batch, STAND).action)
+        outputs.append(batch.last_action(STAND).action)
     assert outputs[0] != outputs[1]
 
 
 def test_another_policy_takes_the_place_with_its_own_joints_and_commands(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    still(batch)
-    activate(batch, TROT)
-    request = SetPolicyDescriptorRequest(entity(), TROT, "policies/quadruped_sway.policy")
-    assert batch.call("AgentService/SetPolicyDescriptor", request).success
+    batch = robots(1).still()
+    batch.activate(TROT)
+    batch.change(m.SetPolicyDescriptorRequest(ROBOT, TROT, "policies/quadruped_sway.policy"))
     assert batch.engine.world.controllers.claims(0).tolist() == [TROT, 0, 0] * 4
-    assert len(last_action(batch, TROT).action) == 4
+    assert len(batch.last_action(TROT).action) == 4
 
 
 def test_gains_are_those_of_the_model_while_the_slot_drives(robots: Callable[..., Any]) -> None:
-    batch = robots(2)
-    still(batch)
+    batch = robots(2).still()
     nominal = batch.engine.physics.models[0]
-    override = JointGainOverride("FL_hip_joint", kp=40.0, kd=1.0, effort_limit=10.0)
-    unknown = JointGainOverride("tail", kp=1.0)
-    assert batch.call(
-        "AgentService/SetPolicyGains", SetPolicyGainsRequest(entity(), STAND, [override, unknown])
-    ).success
+    override = m.JointGainOverride("FL_hip_joint", kp=40.0, kd=1.0, effort_limit=10.0)
+    unknown = m.JointGainOverride("tail", kp=1.0)
+    batch.change(m.SetPolicyGainsRequest(ROBOT, STAND, [override, unknown]))
     assert batch.engine.physics.models[0] is nominal  # not yet: the slot does not drive
-    activate(batch, STAND)
+    batch.activate(STAND)
     model = batch.engine.physics.models[0]
     assert (model.actuator_gainprm[0, 0], *model.actuator_biasprm[0, 1:3]) == (40, -40, -1)
     assert model.actuator_forcerange[0].tolist() == [-10, 10]
@@ -267,7 +205,7 @@ def test_gains_are_those_of_the_model_while_the_slot_drives(robots: Callable[...
     assert batch.engine.physics.models[1] is nominal
     batch.reset()
     assert batch.engine.physics.models[0].actuator_gainprm[0, 0] == 40  # a reset keeps them
-    assert batch.call("AgentService/ClearPolicyGains", ClearPolicyGainsRequest(entity(), STAND)).success
+    batch.change(m.ClearPolicyGainsRequest(ROBOT, STAND))
     assert batch.engine.physics.models[0] is nominal
 
 
@@ -275,35 +213,33 @@ def test_gains_of_a_weak_motor_stay_weak(robots: Callable[..., Any]) -> None:
     batch = robots(1)
     batch.randomize(motor_strength_range=[0.5, 0.5])
     batch.reset()
-    request = SetPolicyGainsRequest(entity(), STAND, [JointGainOverride("FL_hip_joint", kp=40.0)])
-    assert batch.call("AgentService/SetPolicyGains", request).success
-    activate(batch, STAND)
+    batch.change(m.SetPolicyGainsRequest(ROBOT, STAND, [m.JointGainOverride("FL_hip_joint", kp=40.0)]))
+    batch.activate(STAND)
     assert batch.engine.physics.models[0].actuator_gainprm[:2, 0].tolist() == [20, 40]
-    activate(batch, STAND, active=False)
+    batch.activate(STAND, active=False)
     assert batch.engine.physics.models[0].actuator_gainprm[:2, 0].tolist() == [40, 40]
 
 
 def test_scale_and_default_pose_move_the_target(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    still(batch)
-    override = JointGainOverride("FL_hip_joint", action_scale=0.25, default_pos=0.1)
-    assert batch.call("AgentService/SetPolicyGains", SetPolicyGainsRequest(entity(), SWAY, [override])).success
-    activate(batch, SWAY)
+    batch = robots(1).still()
+    override = m.JointGainOverride("FL_hip_joint", action_scale=0.25, default_pos=0.1)
+    batch.change(m.SetPolicyGainsRequest(ROBOT, SWAY, [override]))
+    batch.activate(SWAY)
     batch.tick(40)
-    action = last_action(batch, SWAY).action
+    action = batch.last_action(SWAY).action
     hips = batch.engine.world.ctrl[0, 0::3]
     assert hips == pytest.approx([0.1 + 0.25 * action[0], *(0.5 * np.array(action[1:]))], abs=1e-6)
 
 
 def test_typed_steps_without_actions_let_the_policy_walk(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    activate(batch, TROT)
+    batch.activate(TROT)
     for _ in range(20):
-        assert batch.call("AgentService/Step", StepRequest()).success
+        batch.change(m.StepRequest())
     world = batch.engine.world
     assert world.actions[0].any()
     assert not world.agent_drives[0]
-    assert batch.call("AgentService/Step", StepRequest(actions=[0.1] * 12)).success
+    batch.change(m.StepRequest(actions=[0.1] * 12))
     assert world.actions[0] == pytest.approx([0.1] * 12)
     assert world.agent_drives[0]
 
@@ -316,26 +252,16 @@ def test_reset_and_tick_at_once_is_a_reset(robots: Callable[..., Any]) -> None:
 
 SLOTS = st.integers(1, 3)
 NAMES = st.lists(st.sampled_from(["FL_hip_joint", "FL_calf_joint", "RR_hip_joint", "tail"]), unique=True)
+PATHS = st.sampled_from(["", "policies/quadruped_trot.policy", "policies/quadruped_sway.policy", "policies/none"])
 GAIN = st.one_of(st.none(), st.floats(0, 100, width=32))
+HIP_GAINS = st.builds(m.JointGainOverride, st.just("FL_hip_joint"), GAIN, GAIN)
 CHANGES = st.one_of(
-    st.builds(lambda slot, on: ("SetPolicyActive", SetPolicyActiveRequest(entity(), slot, on)), SLOTS, st.booleans()),
-    st.builds(lambda slot, rank: ("SetPolicyPriority", SetPolicyPriorityRequest(entity(), slot, rank)), SLOTS, SLOTS),
-    st.builds(lambda slot, j: ("SetPolicyDrivenJoints", SetPolicyDrivenJointsRequest(entity(), slot, j)), SLOTS, NAMES),
-    st.builds(
-        lambda slot, name: ("SetPolicyDescriptor", SetPolicyDescriptorRequest(entity(), slot, name)),
-        SLOTS,
-        st.sampled_from(["", "policies/quadruped_trot.policy", "policies/quadruped_sway.policy", "policies/none"]),
-    ),
-    st.builds(
-        lambda slot, kp, kd: (
-            "SetPolicyGains",
-            SetPolicyGainsRequest(entity(), slot, [JointGainOverride("FL_hip_joint", kp, kd)]),
-        ),
-        SLOTS,
-        GAIN,
-        GAIN,
-    ),
-    st.builds(lambda slot: ("ClearPolicyGains", ClearPolicyGainsRequest(entity(), slot)), SLOTS),
+    st.builds(m.SetPolicyActiveRequest, st.just(ROBOT), SLOTS, st.booleans()),
+    st.builds(m.SetPolicyPriorityRequest, st.just(ROBOT), SLOTS, SLOTS),
+    st.builds(m.SetPolicyDrivenJointsRequest, st.just(ROBOT), SLOTS, NAMES),
+    st.builds(m.SetPolicyDescriptorRequest, st.just(ROBOT), SLOTS, PATHS),
+    st.builds(m.SetPolicyGainsRequest, st.just(ROBOT), SLOTS, st.tuples(HIP_GAINS).map(list)),
+    st.builds(m.ClearPolicyGainsRequest, st.just(ROBOT), SLOTS),
 )
 
 
@@ -351,7 +277,7 @@ def test_whatever_is_changed_the_slots_own_what_they_say_and_gains_are_theirs(
             frame = getattr(batch, change)()
             assert np.isfinite(frame.observations).all()
         else:
-            answer = batch.call("AgentService/" + change[0], change[1])
+            answer = batch.ask(change)
             assert answer.success == (not answer.message)
         controller = batch.engine.world.controllers.of(0)
         owners = [[s for s in controller.slots.values() if s.active and j in s.driven] for j in range(12)]

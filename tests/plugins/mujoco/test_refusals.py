@@ -32,7 +32,7 @@ Make = Callable[[Any], Any]
 
 def camera(**changes: Any) -> Make:
     def make(batch: Any) -> Any:
-        config = batch.call("CameraService/GetCameraConfig", m.GetCameraConfigRequest(name="front")).config
+        config = batch.ask(m.GetCameraConfigRequest(name="front")).config
         return m.SetCameraConfigRequest(name="front", config=replace(config, **changes))
 
     return make
@@ -49,7 +49,7 @@ def beams(**changes: Any) -> Make:
 
 def returns(**changes: Any) -> Make:
     def make(batch: Any) -> Any:
-        present = asdict(batch.call("LidarService/GetLidarReturnParams", m.GetLidarReturnParamsRequest()))
+        present = asdict(batch.ask(m.GetLidarReturnParamsRequest()))
         needed = {item.name for item in fields(m.SetLidarReturnParamsRequest) if item.default is not None}
         given: dict[str, Any] = {name: value for name, value in present.items() if name in needed}
         return m.SetLidarReturnParamsRequest(**given | changes)
@@ -59,7 +59,7 @@ def returns(**changes: Any) -> Make:
 
 def placed(name: str, *transform: Any) -> Make:
     def make(batch: Any) -> Any:
-        found = batch.call("SceneService/GetEntity", m.GetEntityRequest(name=name)).entity
+        found = batch.ask(m.GetEntityRequest(name=name)).entity
         return m.SetEntityTransformRequest(m.EntityId(found.id.id), m.Transform(*transform) if transform else None)
 
     return make

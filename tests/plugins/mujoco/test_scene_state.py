@@ -9,24 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.messages import (
-    EntityId,
-    GetFullStateRequest,
-    GetJointStateRequest,
-    GetModelInfoRequest,
-    GetTelemetrySchemaRequest,
-    MjJointType,
-    SetPolicyActiveRequest,
-    SetPolicyDrivenJointsRequest,
-    StateFilter,
-    StreamFullStateRequest,
-    StreamTelemetryRequest,
-)
+from lucky_transport import messages as m
+from tests.plugins.mujoco.conftest import STAND, SWAY
 
 mujoco: Any = pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
-
-ROBOT = EntityId(1_000_000)
-TROT, STAND, SWAY = 1, 2, 3
 
 
 def moved(batch: Any) -> Any:
@@ -38,22 +24,14 @@ def moved(batch: Any) -> Any:
 
 def model_info(batch: Any) -> Any:
     """Ask for the model."""
-    return batch.call("MujocoSceneService/GetModelInfo", GetModelInfoRequest())
+    return batch.ask(m.GetModelInfoRequest())
 
 
 def full_state(batch: Any, *flags: bool, **conditions: Any) -> Any:
     """Ask for the state; `conditions` make a filter."""
-    wanted = StateFilter(**conditions) if conditions else None
+    wanted = m.StateFilter(**conditions) if conditions else None
     qpos, qvel, ctrl = flags or (True, True, True)
-    return batch.call("MujocoSceneService/GetFullState", GetFullStateRequest(qpos, qvel, ctrl, wanted))
-
-
-def activate(batch: Any, slot: int, *joints: str) -> None:
-    """Activate a slot of agent_0's robot, driving these joints only where some are named."""
-    if joints:
-        request = SetPolicyDrivenJointsRequest(ROBOT, slot, list(joints))
-        assert batch.call("AgentService/SetPolicyDrivenJoints", request).success
-    assert batch.call("AgentService/SetPolicyActive", SetPolicyActiveRequest(ROBOT, slot, True)).success
+    return batch.ask(m.GetFullStateRequest(qpos, qvel, ctrl, wanted))
 
 
 def test_the_model_is_described_as_mujoco_has_it(robots: Callable[..., Any]) -> None:
@@ -67,7 +45,7 @@ def test_the_model_is_described_as_mujoco_has_it(robots: Callable[..., Any]) -> 
         assert (joint.qpos_adr, joint.qvel_adr) == (int(same.qposadr[0]), int(same.dofadr[0]))
         assert joint.limited == bool(same.limited[0])
         assert [joint.range_lo, joint.range_hi] == same.range.tolist()
-    assert [info.joints[0].type, info.joints[1].type] == [MjJointType.FREE, MjJointType.HINGE]
+    assert [info.joints[0].type, info.joints[1].type] == [m.MjJointType.FREE, m.MjJointType.HINGE]
     for actuator in info.actuators:
         same = model.actuator(actuator.index)
         assert actuator.name == same.name
@@ -78,7 +56,7 @@ def test_the_model_is_described_as_mujoco_has_it(robots: Callable[..., Any]) -> 
 
 def test_the_model_says_who_drives_which_joint(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    activate(batch, SWAY)
+    batch.activate(SWAY)
     info = model_info(batch)
     assert [joint.claimed_by_policy_slot_id for joint in info.joints] == [0, *[SWAY, 0, 0] * 4]
     assert [actuator.claimed_by_policy_slot_id for actuator in info.actuators] == [SWAY, 0, 0] * 4
@@ -146,7 +124,7 @@ def test_only_what_is_asked_for_is_sent_and_everything_when_nothing_is(
 
 def test_filters_leave_the_joints_that_pass_in_the_models_order(robots: Callable[..., Any]) -> None:
     batch = moved(robots(1))
-    activate(batch, SWAY)
+    batch.activate(SWAY)
     batch.tick()
     qpos, qvel = batch.engine.physics.qpos[0], batch.engine.physics.qvel[0]
     claimed = full_state(batch, include_only_policy_claimed_joints=True)
@@ -171,7 +149,7 @@ def test_what_an_agent_drives_is_not_unclaimed(robots: Callable[..., Any]) -> No
 def test_a_slots_filter_leaves_the_joints_it_drives_active_or_not(robots: Callable[..., Any]) -> None:
     batch = robots(1)
     assert full_state(batch, filter_by_slot_id=SWAY).included_joint_indices == [1, 4, 7, 10]
-    activate(batch, STAND, "RR_calf_joint")
+    batch.activate(STAND, joints=["RR_calf_joint"])
     assert full_state(batch, filter_by_slot_id=STAND).included_joint_indices == [12]
     assert full_state(batch, include_only_policy_claimed_joints=True).included_joint_indices == [12]
 
@@ -182,7 +160,7 @@ def test_an_empty_filter_is_none(robots: Callable[..., Any]) -> None:
 
 def test_a_stream_of_states_follows_the_world(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    request = StreamFullStateRequest(200, True, False, False, StateFilter(filter_by_slot_id=SWAY))
+    request = m.StreamFullStateRequest(200, True, False, False, m.StateFilter(filter_by_slot_id=SWAY))
     with batch.stream("MujocoSceneService/StreamFullState", request) as stream:
         first = next(stream)
         assert (first.state.frame_number, len(first.state.qpos), first.state.qvel) == (0, 4, [])
@@ -194,7 +172,7 @@ def test_a_stream_of_states_follows_the_world(robots: Callable[..., Any]) -> Non
 
 def test_a_stream_of_joints_is_of_the_robot_that_was_named(robots: Callable[..., Any]) -> None:
     batch = moved(robots(2))
-    with batch.stream("MujocoService/StreamJointState", GetJointStateRequest("agent_1")) as stream:
+    with batch.stream("MujocoService/StreamJointState", m.GetJointStateRequest("agent_1")) as stream:
         item = next(stream)
         assert item.state.positions == batch.engine.physics.qpos[1].tolist()
         batch.reset()
@@ -205,11 +183,11 @@ def test_a_stream_of_joints_is_of_the_robot_that_was_named(robots: Callable[...,
 
 def test_telemetry_has_a_name_for_every_value(robots: Callable[..., Any]) -> None:
     batch = moved(robots(1))
-    schema = batch.call("TelemetryService/GetTelemetrySchema", GetTelemetrySchemaRequest()).schema
+    schema = batch.ask(m.GetTelemetrySchemaRequest()).schema
     assert (schema.nq, schema.nu) == (len(schema.observation_names), len(schema.action_names)) == (19, 12)
     assert len(set(schema.observation_names)) == 19
     assert schema.action_names == list(batch.spec.action_names)
-    with batch.stream("TelemetryService/StreamTelemetry", StreamTelemetryRequest(100)) as stream:
+    with batch.stream("TelemetryService/StreamTelemetry", m.StreamTelemetryRequest(100)) as stream:
         frame = next(stream)
     assert frame.observation_qpos == batch.engine.physics.qpos[0].tolist()
     assert frame.action_ctrl == batch.engine.world.ctrl[0].tolist()
@@ -219,7 +197,7 @@ def test_telemetry_has_a_name_for_every_value(robots: Callable[..., Any]) -> Non
 
 @pytest.mark.parametrize("target_fps", [0, 1000, 2**32 - 1])
 def test_any_rate_can_be_wished_for(robots: Callable[..., Any], target_fps: int) -> None:
-    with robots(1).stream("TelemetryService/StreamTelemetry", StreamTelemetryRequest(target_fps)) as stream:
+    with robots(1).stream("TelemetryService/StreamTelemetry", m.StreamTelemetryRequest(target_fps)) as stream:
         assert len([next(stream) for _ in range(3)]) == 3
 
 

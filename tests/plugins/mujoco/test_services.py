@@ -8,38 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.messages import (
-    ActionGroupEntry,
-    GetCapabilityManifestRequest,
-    GetJointStateRequest,
-    GetMujocoInfoRequest,
-    SetActionGroupRequest,
-)
+from lucky_transport import messages as m
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
-from lucky_transport.messages import (
-    EnterPlayModeRequest,
-    EntityId,
-    ExitPlayModeRequest,
-    GetEntityRequest,
-    GetSceneInfoRequest,
-    GetSimulationModeRequest,
-    ListEntitiesRequest,
-    Quat,
-    SetEntityTransformRequest,
-    SetSimulationModeRequest,
-    SimulationMode,
-    Transform,
-    Vec3,
-)
 
 LEG = [0.1, 0.2, -0.3]
 
 
 def put(batch: Any, agent: str, *group: Any) -> Any:
     """Send SetActionGroup with an ActionGroupEntry of these fields."""
-    return batch.call("AgentService/SetActionGroup", SetActionGroupRequest(agent, ActionGroupEntry(*group)))
+    return batch.ask(m.SetActionGroupRequest(agent, m.ActionGroupEntry(*group)))
 
 
 def test_the_groups_are_legs_kinds_of_joints_and_everything(robots: Callable[..., Any]) -> None:
@@ -89,7 +68,7 @@ def test_the_joint_state_is_the_state_of_the_physics(robots: Callable[..., Any],
     batch = robots(3)
     batch.reset()
     batch.step(np.random.default_rng(0).uniform(-1, 1, (3, 12)))
-    answer = batch.call("MujocoService/GetJointState", GetJointStateRequest(robot))
+    answer = batch.ask(m.GetJointStateRequest(robot))
     assert answer.success
     assert answer.state.positions == batch.engine.physics.qpos[env].tolist()
     assert answer.state.velocities == batch.engine.physics.qvel[env].tolist()
@@ -97,7 +76,7 @@ def test_the_joint_state_is_the_state_of_the_physics(robots: Callable[..., Any],
 
 
 def test_the_models_facts_name_joints_and_actuators(robots: Callable[..., Any]) -> None:
-    info = robots(1).call("MujocoService/GetMujocoInfo", GetMujocoInfoRequest("quadruped"))
+    info = robots(1).ask(m.GetMujocoInfoRequest("quadruped"))
     assert info.success
     assert (info.nq, info.nv, info.nu) == (19, 18, 12)
     assert len(info.joint_names) == 12
@@ -107,7 +86,7 @@ def test_the_models_facts_name_joints_and_actuators(robots: Callable[..., Any]) 
 
 def test_the_manifest_describes_robot_terms_and_randomisations(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    manifest = batch.call("AgentService/GetCapabilityManifest", GetCapabilityManifestRequest()).manifest
+    manifest = batch.ask(m.GetCapabilityManifestRequest()).manifest
     assert [component.name for component in manifest.rewards] == list(batch.spec.reward_terms)
     assert all(component.description for component in (*manifest.rewards, *manifest.terminations))
     robot = manifest.robot_info
@@ -128,29 +107,29 @@ def test_the_manifest_describes_robot_terms_and_randomisations(robots: Callable[
 # --- the scene ---
 
 
-UNIT = Vec3(1.0, 1.0, 1.0)
-STRAIGHT = Quat(0.0, 0.0, 0.0, 1.0)
+UNIT = m.Vec3(1.0, 1.0, 1.0)
+STRAIGHT = m.Quat(0.0, 0.0, 0.0, 1.0)
 
 
 def entities(batch: Any, **include: bool) -> dict[str, Any]:
     """Return the entities by name."""
-    found = batch.call("SceneService/ListEntities", ListEntitiesRequest(**include)).entities
+    found = batch.ask(m.ListEntitiesRequest(**include)).entities
     return {entity.name: entity for entity in found}
 
 
-def place(batch: Any, entity: int | None, transform: Transform | None) -> Any:
+def place(batch: Any, entity: int | None, transform: m.Transform | None) -> Any:
     """Send SetEntityTransform."""
-    id = None if entity is None else EntityId(entity)
-    return batch.call("SceneService/SetEntityTransform", SetEntityTransformRequest(id, transform))
+    id = None if entity is None else m.EntityId(entity)
+    return batch.ask(m.SetEntityTransformRequest(id, transform))
 
 
 def test_the_list_has_all_robots_and_the_parts_of_the_shown_world(robots: Callable[..., Any]) -> None:
     batch = robots(3)
-    found = batch.call("SceneService/ListEntities", ListEntitiesRequest()).entities
+    found = batch.ask(m.ListEntitiesRequest()).entities
     assert [entity.name for entity in found[:3]] == ["agent_0", "agent_1", "agent_2"]
     assert {"FL_hip", "RR_calf", "floor", "sun", "front", "track", "top"} <= {entity.name for entity in found}
     assert len({entity.id.id for entity in found}) == len({entity.name for entity in found}) == len(found)
-    info = batch.call("SceneService/GetSceneInfo", GetSceneInfoRequest())
+    info = batch.ask(m.GetSceneInfoRequest())
     assert info.entity_count == len(found)
     assert info.scene_name == "quadruped"
 
@@ -179,14 +158,14 @@ def test_transforms_are_where_mujoco_has_things(robots: Callable[..., Any]) -> N
     hip, calf = found["FL_hip"].transform.position, found["FL_calf"].transform.position
     assert np.hypot(hip.x - calf.x, hip.z - calf.z) < 0.45
     assert calf.z < hip.z
-    assert found["floor"].transform.position == Vec3()
+    assert found["floor"].transform.position == m.Vec3()
     assert found["floor"].transform.scale == UNIT
 
 
 def test_an_entity_is_found_by_id_and_by_name_and_the_id_counts(robots: Callable[..., Any]) -> None:
     batch = robots(2)
     for name, listed in entities(batch, include_transforms=True, include_components=True).items():
-        for request in (GetEntityRequest(name=name), GetEntityRequest(EntityId(listed.id.id), "nonsense")):
+        for request in (m.GetEntityRequest(name=name), m.GetEntityRequest(m.EntityId(listed.id.id), "nonsense")):
             answer = batch.call("SceneService/GetEntity", request)
             assert answer.found
             assert answer.entity == listed
@@ -199,7 +178,7 @@ def test_a_robot_that_is_placed_is_there_in_the_next_step_and_the_others_stay(ro
         each.step()
     robot = entities(batch)["agent_1"].id.id
     half = np.sqrt(0.5)
-    answer = place(batch, robot, Transform(Vec3(2.0, -1.0, 0.4), Quat(0.0, 0.0, 2 * half, 2 * half), UNIT))
+    answer = place(batch, robot, m.Transform(m.Vec3(2.0, -1.0, 0.4), m.Quat(0.0, 0.0, 2 * half, 2 * half), UNIT))
     assert (answer.success, answer.message) == (True, "")
     qpos = batch.engine.world.qpos(1)
     assert qpos[:3] == pytest.approx([2.0, -1.0, 0.4])
@@ -214,23 +193,23 @@ def test_simulation_mode_is_deterministic_or_fast_and_realtime_is_refused(robots
     batch = robots(1)
 
     def choose(mode: int) -> Any:
-        return batch.call("SceneService/SetSimulationMode", SetSimulationModeRequest(mode))  # type: ignore[arg-type]
+        return batch.ask(m.SetSimulationModeRequest(mode))  # type: ignore[arg-type]
 
     def chosen() -> int:
-        return batch.call("SceneService/GetSimulationMode", GetSimulationModeRequest()).mode
+        return batch.ask(m.GetSimulationModeRequest()).mode
 
-    assert chosen() == SimulationMode.DETERMINISTIC
-    assert choose(SimulationMode.FAST).success
-    refused = choose(SimulationMode.REALTIME)
+    assert chosen() == m.SimulationMode.DETERMINISTIC
+    assert choose(m.SimulationMode.FAST).success
+    refused = choose(m.SimulationMode.REALTIME)
     assert not refused.success
     assert "while a client is connected" in refused.message
-    assert refused.current_mode == chosen() == SimulationMode.FAST
+    assert refused.current_mode == chosen() == m.SimulationMode.FAST
 
 
 def test_play_mode_is_entered_and_left_any_number_of_times_and_never_stops_a_step(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    enter = ("SceneService/EnterPlayMode", EnterPlayModeRequest())
-    leave = ("SceneService/ExitPlayMode", ExitPlayModeRequest())
+    enter = ("SceneService/EnterPlayMode", m.EnterPlayModeRequest())
+    leave = ("SceneService/ExitPlayMode", m.ExitPlayModeRequest())
     answers = [batch.call(*which) for which in (enter, enter, leave, leave, enter)]
     assert all(answer.success for answer in answers)
     assert [answer.message.partition(";")[0] for answer in answers] == [

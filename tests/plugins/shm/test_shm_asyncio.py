@@ -13,18 +13,13 @@ import pytest
 
 import lucky_transport
 from lucky_transport import api
+from lucky_transport import messages as m
 from lucky_transport.aio import AsyncCalls
 from lucky_transport.call import Call
 from lucky_transport.client import AsyncClient
 from lucky_transport.client.threads import ThreadedCalls
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ClosedError, NotReachable, PeerTimeout
-from lucky_transport.messages import (
-    ImageFrame,
-    LidarBeamAnglesResponse,
-    LidarSensorRequest,
-    StreamCameraRequest,
-)
 from lucky_transport.messages.methods import method
 from lucky_transport.rpc.async_calls import LoopCalls
 from lucky_transport_shm import command_client
@@ -53,9 +48,9 @@ class Gated(ToyEngine):
             "/hazel.rpc.CameraService/StreamCamera": self._images,
         }
 
-    def _list(self, _: LidarSensorRequest) -> LidarBeamAnglesResponse:
+    def _list(self, _: m.LidarSensorRequest) -> m.LidarBeamAnglesResponse:
         assert self.gate.wait(PATIENCE_S)
-        return LidarBeamAnglesResponse()
+        return m.LidarBeamAnglesResponse()
 
     def _stuck(self, _: Any, call: Call) -> Iterator[Any]:
         self.streams_seen.append(call)
@@ -63,11 +58,11 @@ class Gated(ToyEngine):
             pass
         yield from ()
 
-    def _images(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
+    def _images(self, request: m.StreamCameraRequest, call: Call) -> Iterator[m.ImageFrame]:
         for number in range(20):
             image = call.image_buffer(64)
             image[:] = bytes([number]) * 64
-            yield ImageFrame(width=4, height=4, channels=4, frame_number=number, data=image)
+            yield m.ImageFrame(width=4, height=4, channels=4, frame_number=number, data=image)
 
 
 @pytest.fixture
@@ -120,7 +115,7 @@ async def test_a_deadline_ends_the_call_and_the_stream_alone(endpoint: str) -> N
 async def test_a_stream_refuses_the_request_of_another_method_when_it_is_asked_for(endpoint: str) -> None:
     async with lucky_transport.connect_async(endpoint) as client:
         with pytest.raises(TypeError, match="StreamCameraRequest"):
-            calls_of(client).stream(method("CameraService/StreamCamera"), LidarSensorRequest())
+            calls_of(client).stream(method("CameraService/StreamCamera"), m.LidarSensorRequest())
 
 
 async def test_a_cancelled_task_leaves_no_open_call(engine: Gated, endpoint: str) -> None:

@@ -17,6 +17,7 @@ import pytest
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'lucky-transport[ray]'")
 
 from lucky_transport import api, deadline
+from lucky_transport import messages as m
 from lucky_transport.deadline import Deadline
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import (
@@ -27,13 +28,6 @@ from lucky_transport.errors import (
     PeerTimeout,
     TransportError,
     Unimplemented,
-)
-from lucky_transport.messages import (
-    GetAgentSchemaRequest,
-    GetFullStateRequest,
-    GetSceneInfoRequest,
-    ResetAgentRequest,
-    SetSeedsRequest,
 )
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.suite import outcome
@@ -122,7 +116,7 @@ def test_a_killed_node_truncates_its_envs_and_the_others_go_on(
 
 
 def test_seeds_for_no_env_are_set_as_one_engine_sets_them(make: Make) -> None:
-    request = SetSeedsRequest([1, 2, 3, 4, 5], bytes(5))
+    request = m.SetSeedsRequest([1, 2, 3, 4, 5], bytes(5))
     with api.make("toy", 5, transport="inproc") as alone:
         expected = alone.transport.call(method("/lucky_transport.v1.BatchService/SetSeeds"), request)
     assert make(TOY).transport.call(method("/lucky_transport.v1.BatchService/SetSeeds"), request) == expected
@@ -274,13 +268,13 @@ def test_typed_calls_reach_the_engines(make: Make) -> None:
     transport: Any = env.transport
     info = method("SceneService/GetSceneInfo")
     with api.make("toy", 5, transport="inproc") as alone:
-        expected = outcome(alone, lambda one: one.transport.call(info, GetSceneInfoRequest()))
-        assert outcome(env, lambda one: one.transport.call(info, GetSceneInfoRequest())) == expected
+        expected = outcome(alone, lambda one: one.transport.call(info, m.GetSceneInfoRequest()))
+        assert outcome(env, lambda one: one.transport.call(info, m.GetSceneInfoRequest())) == expected
     with pytest.raises(Unimplemented, match="ResetAgent is not there over ray: it concerns one engine"):
-        transport.call(method("AgentService/ResetAgent"), ResetAgentRequest("agent_0"))
+        transport.call(method("AgentService/ResetAgent"), m.ResetAgentRequest("agent_0"))
     assert transport.implements(method("AgentService/Step")) is False
     with pytest.raises(LocalProtocolError):
-        transport.call(method("MujocoSceneService/StreamFullState"), GetFullStateRequest())
+        transport.call(method("MujocoSceneService/StreamFullState"), m.GetFullStateRequest())
 
 
 def test_a_deadline_ends_a_wait_and_the_frame_comes_later(make: Make) -> None:
@@ -296,7 +290,7 @@ def test_a_deadline_ends_a_wait_and_the_frame_comes_later(make: Make) -> None:
 def test_an_actor_with_too_many_calls_waiting_refuses_the_next(make: Make) -> None:
     env = make(f'{TOY}&transport=inproc&options={{"step_delay_s":2.0}}')
     transport: Any = env.transport
-    schema, request = method("AgentService/GetAgentSchema"), GetAgentSchemaRequest("agent_0")
+    schema, request = method("AgentService/GetAgentSchema"), m.GetAgentSchemaRequest("agent_0")
     transport.send(np.zeros(transport.spec.action_shape, np.float32))  # the actors are busy with it
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(lambda _: outcome(transport, lambda one: one.call(schema, request)), range(6)))
