@@ -142,27 +142,46 @@ def test_a_part_that_would_become_another_value_is_refused_over_every_transport(
 # --- making envs: each failure has an error with a remedy, and leaves no env open ---
 
 
-@pytest.mark.parametrize(
-    ("env_id", "text"),
-    [
-        ("", "needs an env id; use gymnasium:CartPole-v1"),
-        ("CartPool-v1", "no Gymnasium env 'CartPool-v1'; did you mean 'CartPole-v1'"),
-        ("CartPole-v99", "did you mean 'CartPole-v1'"),
-        ("Cart Pole!", "Malformed environment ID"),
-        (
-            "nobody/Qwxyz-v3",
-            "no Gymnasium env 'nobody/Qwxyz-v3'; write gymnasium:MODULE:nobody/Qwxyz-v3, with the module that",
-        ),
-    ],
-)
-def test_an_unknown_id_is_answered_with_near_ones(env_id: str, text: str) -> None:
-    with pytest.raises(UnknownName, match=text):
-        make_engine(f"gymnasium:{env_id}", 2)
+DIFFERING = "env 1 has other spaces than env 0"
+BROKEN = "lucky_test/Broken-v0: RuntimeError: no wheels"
+OPTIONS = "no option 'wheels'; options: sutton_barto_reward, render_mode, "
+MODULE = "no Gymnasium env 'nobody/Qwxyz-v3'; write gymnasium:MODULE:nobody/Qwxyz-v3, with the module that"
+
+#: Env, options, error and its words.
+REFUSALS: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+    ("", {}, UnknownName, "needs an env id; use gymnasium:CartPole-v1"),
+    ("CartPool-v1", {}, UnknownName, "no Gymnasium env 'CartPool-v1'; did you mean 'CartPole-v1'"),
+    ("CartPole-v99", {}, UnknownName, "did you mean 'CartPole-v1'"),
+    ("Cart Pole!", {}, UnknownName, "Malformed environment ID"),
+    ("nobody/Qwxyz-v3", {}, UnknownName, MODULE),
+    ("no_such_module:Thing-v0", {}, MissingExtra, "no_such_module"),
+    ("gymnasium.envs.classic_control:CartPole-v1", {"render_mod": 3}, ConfigError, "did you mean 'render_mode'?"),
+    ("CartPole-v1", {"wheels": 3}, ConfigError, OPTIONS),
+    ("CartPole-v1", {"render_mod": 3}, ConfigError, "no option 'render_mod'; did you mean 'render_mode'? options"),
+    ("CartPole-v1", {"num_envs": 0}, ConfigError, "num_envs = 0; expected a whole number of envs, at least 1"),
+    ("lucky_test/Spaces-v0", {"differing": True}, SpecError, DIFFERING),
+    ("lucky_test/Broken-v0", {}, EngineFailed, BROKEN),
+    *(
+        ("lucky_test/Spaces-v0", {what: kind}, SpecError, f"gymnasium:lucky_test/Spaces-v0: {what} space{text}")
+        for what in ("observation", "action")
+        for kind, text in {
+            "text": ": Text spaces cannot travel",
+            "graph": ": Graph spaces cannot travel",
+            "sequence": ": Sequence spaces cannot travel",
+            "deep_text": '["a"][1]: Text spaces cannot travel',
+            "empty": '["a"] is an empty Tuple',
+            "numbered": " has the key 1; the keys of a Dict must be strings",
+        }.items()
+    ),
+]
 
 
-def test_a_missing_package_is_named() -> None:
-    with pytest.raises(MissingExtra, match="no_such_module"):
-        make_engine("gymnasium:no_such_module:Thing-v0", 1)
+@pytest.mark.parametrize(("env_id", "options", "kind", "text"), REFUSALS)
+def test_envs_that_cannot_be_made_are_refused_with_what_would_do(
+    env_id: str, options: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
+        make_engine(f"gymnasium:{env_id}", **({"num_envs": 2} | options))
 
 
 def test_a_module_before_the_id_is_imported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,53 +190,6 @@ def test_a_module_before_the_id_is_imported_first(tmp_path: Path, monkeypatch: p
     (tmp_path / "lucky_registers.py").write_text(registers)
     monkeypatch.syspath_prepend(tmp_path)
     make_engine("gymnasium:lucky_registers:lucky_test/Registered-v0", 1, disable_env_checker=False).close()
-
-
-def test_an_option_of_an_env_with_a_module_is_checked_too() -> None:
-    with pytest.raises(ConfigError, match=r"no option 'render_mod'; did you mean 'render_mode'\?"):
-        make_engine("gymnasium:gymnasium.envs.classic_control:CartPole-v1", 1, render_mod=3)
-
-
-@pytest.mark.parametrize(
-    ("env_id", "options", "text"),
-    [
-        ("CartPole-v1", {"wheels": 3}, r"no option 'wheels'; options: sutton_barto_reward, render_mode, .*max_episode"),
-        ("CartPole-v1", {"render_mod": 3}, r"no option 'render_mod'; did you mean 'render_mode'\? options"),
-        ("CartPole-v1", {"num_envs": 0}, "num_envs = 0; expected a whole number of envs, at least 1"),
-    ],
-)
-def test_what_an_env_cannot_be_made_with_is_refused(env_id: str, options: dict[str, Any], text: str) -> None:
-    with pytest.raises(ConfigError, match=text):
-        make_engine(f"gymnasium:{env_id}", **({"num_envs": 2} | options))
-
-
-@pytest.mark.parametrize("what", ["observation", "action"])
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("text", ": Text spaces cannot travel"),
-        ("graph", ": Graph spaces cannot travel"),
-        ("sequence", ": Sequence spaces cannot travel"),
-        ("deep_text", '["a"][1]: Text spaces cannot travel'),
-        ("empty", '["a"] is an empty Tuple'),
-        ("numbered", " has the key 1; the keys of a Dict must be strings"),
-    ],
-)
-def test_spaces_that_cannot_travel_are_refused_by_name_and_place(
-    diaries: list[Any], what: str, kind: str, text: str
-) -> None:
-    with pytest.raises(SpecError, match=re.escape(f"gymnasium:lucky_test/Spaces-v0: {what} space{text}")):
-        make_engine("gymnasium:lucky_test/Spaces-v0", 2, seed=None, **{what: kind})
-
-
-def test_envs_of_differing_spaces_are_no_batch(diaries: list[Any]) -> None:
-    with pytest.raises(SpecError, match="env 1 has other spaces than env 0"):
-        make_engine("gymnasium:lucky_test/Spaces-v0", 2, differing=True)
-
-
-def test_a_constructor_that_raises_is_an_engine_failure(diaries: list[Any]) -> None:
-    with pytest.raises(EngineFailed, match="lucky_test/Broken-v0: RuntimeError: no wheels"):
-        make_engine("gymnasium:lucky_test/Broken-v0", 1)
 
 
 def test_a_failure_closes_the_envs_already_made(diaries: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
