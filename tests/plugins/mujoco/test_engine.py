@@ -1,11 +1,13 @@
-"""The quadruped as an engine: what it offers, and that an env's trajectory is its own."""
+"""The quadruped as an engine: what it offers, as its README says, and that an env's trajectory is its own."""
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,16 @@ from lucky_transport.testing.contract import EngineContract
 from tests.support.waiting import PATIENCE_S
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
+
+from lucky_transport_mujoco import physics, robot, terrain
+from lucky_transport_mujoco.contract_fields import QUANTITIES
+from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD, POLICIES
+from lucky_transport_mujoco.engine import MujocoEngine
+from lucky_transport_mujoco.sensors import cameras
+from lucky_transport_mujoco.sensors.lidar import PRESETS
+from lucky_transport_mujoco.sensors.render_thread import MAX_SIDE
+from lucky_transport_mujoco.sensors.viewport import MAX_DRAWINGS
+from lucky_transport_mujoco.tasks.velocity import REWARDS, TERMINATIONS, WALKING, observation_terms
 
 #: Everything that makes an env draw numbers or get a model of its own.
 EVENTFUL = m.SimulationContract(
@@ -45,49 +57,32 @@ class TestQuadruped(EngineContract):
         return make_engine("mujoco:quadruped", num_envs, seed=3, max_episode_steps=40)
 
 
-def test_the_spec_names_every_element_of_its_48_observations_and_12_actions(robots: Callable[..., Any]) -> None:
+def test_the_spec_names_every_element_and_says_what_the_task_is(robots: Callable[..., Any]) -> None:
     spec = robots(2).spec
-    assert spec.observation_terms == (
-        ("base_lin_vel", 3),
-        ("base_ang_vel", 3),
-        ("projected_gravity", 3),
-        ("velocity_command", 3),
-        ("joint_pos", 12),
-        ("joint_vel", 12),
-        ("last_action", 12),
-    )
-    assert spec.observation_shape == (2, 48)
-    assert spec.action_shape == (2, 12)
+    assert (spec.observation_shape, spec.action_shape) == ((2, 48), (2, 12))
     assert spec.observation_names[0] == "base_lin_vel/x"
     assert spec.observation_names[11:13] == ("velocity_command/yaw", "joint_pos/FL_hip_joint")
     assert len(set(spec.observation_names)) == 48
     assert spec.action_names[:3] == ("FL_hip_joint", "FL_thigh_joint", "FL_calf_joint")
     assert (spec.action.low, spec.action.high) == (-1.0, 1.0)
-
-
-def test_the_spec_says_what_the_task_is_and_how_long_a_step_takes(robots: Callable[..., Any]) -> None:
-    spec = robots(1).spec
-    assert spec.step_s == pytest.approx(0.02)
-    assert spec.reset_ticks == 1
-    assert spec.timeout_terms == ("time_out",)
-    assert spec.attributes["task"] == "velocity tracking"
-    assert spec.attributes["max_episode_steps"] == 1000
-    assert spec.attributes["render_fps"] == 50
+    assert (spec.step_s, spec.reset_ticks, spec.timeout_terms) == (pytest.approx(0.02), 1, ("time_out",))
+    told = {"task": "velocity tracking", "max_episode_steps": 1000, "render_fps": 50}
+    assert {name: spec.attributes[name] for name in told} == told
 
 
 def test_engines_of_one_seed_give_the_same_bits_on_every_terrain(robots: Callable[..., Any]) -> None:
     """Rows of a step, camera frames and noisy lidar scans; another seed gives others."""
     frames = {}
-    for terrain in ("flat", "rough", "slope"):
-        contract = replace(EVENTFUL, terrain_type=terrain)
+    for ground in ("flat", "rough", "slope"):
+        contract = replace(EVENTFUL, terrain_type=ground)
         for run, seed in (("one", 5), ("the same", 5), ("another", 6)):
             batch = robots(3, seed=seed, max_episode_steps=20, renderer="rays")
             batch.ask(m.SetResetOptionsRequest(contract))
             frames[run] = list(_frames(batch))
         for number, (first, second) in enumerate(zip(frames["one"], frames["the same"], strict=True)):
             for name in first:
-                assert first[name] == second[name], (terrain, number, name)
-        assert frames["one"] != frames["another"], terrain
+                assert first[name] == second[name], (ground, number, name)
+        assert frames["one"] != frames["another"], ground
 
 
 def _frames(batch: Any) -> Iterator[dict[str, bytes]]:
@@ -243,3 +238,69 @@ def test_naming_the_plugin_does_not_import_mujoco() -> None:
     code = "import sys, lucky_transport_mujoco.plugin as p; p.lucky_transport_engines(); print('mujoco' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert found.stdout.strip() == "False"
+
+
+# --- the tables and numbers of the plugin's README ---
+
+
+README = (Path(__file__).parents[3] / "plugins" / "lucky_transport_mujoco" / "README.md").read_text(encoding="utf-8")
+
+
+def table(head: str) -> list[tuple[str, ...]]:
+    """Return the rows of the table whose first heading is `head`, without back quotes."""
+    _, _, rest = README.partition(f"| {head} |")
+    rows = rest.partition("\n\n")[0].splitlines()[2:]
+    return [tuple(cell.strip().strip("`") for cell in row.strip("|").split("|")) for row in rows]
+
+
+def test_the_options_are_those_of_the_engine() -> None:
+    parameters = inspect.signature(MujocoEngine).parameters.values()
+    wanted = [(p.name, str(p.default)) for p in parameters if p.kind is p.KEYWORD_ONLY]
+    assert [(name, default.strip('"')) for name, default, _ in table("option")] == wanted
+
+
+def test_the_terms_are_those_of_the_task() -> None:
+    assert [(name, int(size)) for name, size, _ in table("observation")] == list(observation_terms(robot.load()))
+    assert [(name, float(weight), text) for name, weight, text in table("reward term")] == [
+        (term.name, term.weight, term.summary) for term in REWARDS
+    ]
+    assert table("termination") == [
+        (term.name, "truncated" if term.is_timeout else "terminated", term.summary) for term in TERMINATIONS
+    ]
+
+
+def test_the_terms_of_walking_are_those_of_its_task() -> None:
+    weights = {term.name: f"{term.weight}" for term in WALKING.rewards} | {WALKING.floor: ""}
+    assert table("term when walking") == [(name, weights[name], text) for name, text in WALKING.summaries.items()]
+
+
+def test_the_fields_are_those_of_a_contract() -> None:
+    rows = [(name, unit, *map(float, limits.split(" to ")), text) for name, unit, limits, text in table("field")]
+    assert rows == [(each.name, each.unit, each.least, each.most, each.summary) for each in QUANTITIES]
+
+
+def test_the_slots_are_those_of_a_robot() -> None:
+    assert table("slot") == [
+        (str(number), policy.policy_id, ", ".join(command.name for command in policy.commands))
+        for number, policy in enumerate(POLICIES, 1)
+    ]
+
+
+def test_the_names_and_numbers_in_the_text_are_those_of_the_code() -> None:
+    body = robot.load()
+    camera, steepest = cameras._DEFAULT, terrain.angle(np.array([terrain.SLOPE]), np.ones(1))  # pyright: ignore[reportPrivateUsage]
+    tallest = terrain.lift(np.array([terrain.ROUGH]), np.ones(1))
+    for said in (
+        f"{camera.width} x {camera.height} unless configured",
+        f"{camera.depth_scale * 1000:g} mm from {camera.min_range:g} to {camera.max_range:g} m",
+        f"bumps up to {tallest[0] * 100:g} cm",
+        f"up to {np.degrees(steepest[0]):.0f} degrees",
+        f"Speeds above {physics._TOO_FAST:g} m/s or rad/s",  # pyright: ignore[reportPrivateUsage]
+        f"A step is {body.step_s:g} s",
+        f"in units of {ACTION_SCALE_RAD} rad",
+        f"The largest side is {MAX_SIDE} pixels",
+        f"at most {MAX_DRAWINGS}",
+        ", ".join(f"{preset.channels} x {preset.azimuth_bins}" for preset in PRESETS[:2]),
+        *(f"`{name}`" for name in ("track", "front", "top", *terrain.NAMES)),
+    ):
+        assert said in README, said

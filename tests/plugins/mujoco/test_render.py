@@ -17,26 +17,16 @@ pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transp
 from lucky_transport.call import Call
 from lucky_transport.errors import ClosedError, SpecError
 from lucky_transport.messages import StartViewportStreamRequest, StreamCameraRequest
-from lucky_transport.messages.methods import METHODS, method
+from lucky_transport.messages.methods import method
 from lucky_transport_mujoco.sensors.render_thread import RenderRequest, RenderThread
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
 
-SERVICES = ("SceneService", "CameraService", "ViewportService", "DebugService", "LidarService")
-
-
 def drawing_threads() -> int:
     """Return how many threads draw images now."""
     return sum(thread.name.startswith("images") for thread in threading.enumerate())
-
-
-def test_every_method_of_these_services_is_there(robots: Callable[..., Any]) -> None:
-    engine = robots(1).engine
-    for row in METHODS:
-        if row.service.rpartition(".")[2] in SERVICES:
-            assert row.name in (engine.services if row.stream is None else engine.streams), row.name
 
 
 def test_an_image_that_takes_long_holds_up_no_step(robots: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,22 @@ import numpy as np
 import pytest
 
 from lucky_transport import messages as m
+from lucky_transport.messages.methods import METHODS
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
 
 LEG = [0.1, 0.2, -0.3]
+
+
+def test_every_method_of_lucky_engine_is_answered(robots: Callable[..., Any]) -> None:
+    client, engine = robots(1).client, robots(1).engine
+    rows = [row for row in METHODS if row.service.startswith("hazel.rpc.")]
+    assert len(rows) == 72
+    assert [row.name for row in rows if not client.implements(row)] == []
+    of_the_agents = {"GetAgentSchema", "ResetAgent", "Step", "ReportProgress", "ValidateTaskContract", "NegotiateTask"}
+    answered = engine.services.keys() | engine.streams.keys()
+    assert {row.short_name for row in rows if row.name not in answered} == of_the_agents
 
 
 def put(batch: Any, agent: str, *group: Any) -> Any:

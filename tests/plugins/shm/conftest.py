@@ -1,17 +1,49 @@
-"""What tests of shared memory share: names of segments, of which nothing is left; a GPU that is none."""
+"""What tests of shared memory share: names of segments, of which nothing is left; toys there; a GPU that is none."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from lucky_transport import api
+from lucky_transport.config import load_settings
 from lucky_transport.cuda import libcuda
-from lucky_transport.process import unique_name
+from lucky_transport.engine import RESET
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.messages.methods import method
+from lucky_transport.process import EngineProcess, unique_name
 from tests.support.fake_cuda import FakeDriver, FakeTorch
 from tests.support.waiting import until_none_left
+
+SCHEMA = method("AgentService/GetAgentSchema")
+
+
+@contextlib.contextmanager
+def engine_process(name: str, engine: str = "toy", **options: Any) -> Iterator[EngineProcess]:
+    process = EngineProcess(engine, [f"shm://{name}"], num_envs=options.pop("num_envs", 2), options=options)
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+def connect(name: str, **settings: Any) -> Any:
+    return api.open_transport(f"shm://{name}", load_settings(settings))
+
+
+def reset(client: Any) -> Any:
+    return client.step(client.actions, np.full(client.spec.num_envs, RESET, np.uint8))
+
+
+def mapping_of(env: VectorEnv) -> Any:
+    """Return the memory of an env's segment."""
+    return env.transport._segment.mapping  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.fixture

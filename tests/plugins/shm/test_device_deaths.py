@@ -19,11 +19,11 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import PeerDied
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.device_offer import ACTIONS, OBSERVATIONS, EventOffer
+from tests.plugins.shm.conftest import mapping_of
 from tests.support.fake_cuda import FakeDriver, FakeStream, FakeTorch, NeverEnds, never
 from tests.support.late_engine import NUM_ENVS, LateEngine, kernel
 from tests.support.waiting import PATIENCE_S
@@ -71,10 +71,6 @@ class DyingEngine:
     def stop(self) -> None:
         self.env.close()
         self._process.stop()
-
-
-def mapping_of(env: VectorEnv) -> Any:
-    return env.transport._segment.mapping  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.serving import Serving
 from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.layout import Feature
+from tests.plugins.shm.conftest import mapping_of
 from tests.support.fake_cuda import FakeDriver, FakeStream, FakeTensor, FakeTorch
 from tests.support.late_engine import NUM_ENVS, LateEngine, kernel, policy
 
@@ -52,10 +53,6 @@ def serving(engine: LateEngine) -> Generator[Serving]:
 
 def connect(serving: Serving, **options: Any) -> VectorEnv:
     return api.make(endpoint=str(serving.endpoints[0]), **options)
-
-
-def mapping_of(env: VectorEnv) -> Any:
-    return env.transport._segment.mapping  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def expected() -> list[NDArray[Any]]:

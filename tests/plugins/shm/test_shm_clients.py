@@ -37,7 +37,7 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.sessions.client import SessionClient
-from tests.plugins.shm.toys import SCHEMA, connect, engine_process, reset
+from tests.plugins.shm.conftest import SCHEMA, connect, engine_process, reset
 from tests.support.interrupted_moments import interrupted_at
 from tests.support.resources import descriptors_of, measure
 from tests.support.waiting import PATIENCE_S, soon, suspend

@@ -27,6 +27,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.serving import Serving
 from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.device_offer import OBSERVATIONS
+from tests.plugins.shm.conftest import mapping_of
 from tests.support.fake_cuda import FakeDriver, FakeTorch
 
 pytestmark = pytest.mark.usefixtures("torch")
@@ -76,10 +77,6 @@ def connect(serving: Serving, **options: Any) -> VectorEnv:
 
 def step(env: VectorEnv) -> NDArray[Any]:
     return env.step(np.full((NUM_ENVS, 2), 0.3, np.float32))[0]
-
-
-def mapping_of(env: VectorEnv) -> Any:
-    return env.transport._segment.mapping  # pyright: ignore[reportAttributeAccessIssue]
 
 
 # -- while all is well

@@ -34,7 +34,7 @@ from lucky_transport.shm.files.liveness import start_time
 from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.layout import FIELDS
 from lucky_transport.testing.suite import open_reference
-from tests.plugins.shm.toys import SCHEMA, connect, engine_process, reset
+from tests.plugins.shm.conftest import SCHEMA, connect, engine_process, reset
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
