@@ -109,7 +109,8 @@ def test_the_models_hold_what_was_drawn(robots: Callable[..., Any]) -> None:
     batch = robots(3)
     nominal = batch.engine.physics.models[0]
     batch.randomize(**{name: limits for name, (limits, _, _) in PARAMETERS.items()})
-    batch.reset()
+    for _ in range(2):  # what is drawn twice does not add up
+        batch.reset()
     drawn = batch.engine.parameters
     trunk = mujoco.mj_name2id(nominal, mujoco.mjtObj.mjOBJ_BODY, "trunk")
     for env, model in enumerate(batch.engine.physics.models):
@@ -122,17 +123,6 @@ def test_the_models_hold_what_was_drawn(robots: Callable[..., Any]) -> None:
         assert model.actuator_forcerange == pytest.approx(
             nominal.actuator_forcerange * drawn.motor_strength[env][:, None]
         )
-
-
-def test_randomising_twice_does_not_add_up(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    nominal = batch.engine.physics.models[0].body_mass.copy()
-    batch.randomize(mass_scale_range=[2, 2], motor_strength_range=[0.5, 0.5])
-    for _ in range(3):
-        batch.reset()
-    model = batch.engine.physics.models[0]
-    assert model.body_mass == pytest.approx(2 * nominal)
-    assert model.actuator_gainprm[:, 0] == pytest.approx(40)
 
 
 def test_an_env_randomises_only_when_it_is_reset(robots: Callable[..., Any]) -> None:
@@ -186,30 +176,22 @@ def test_without_noise_every_episode_starts_in_the_standing_pose(robots: Callabl
 
 
 @pytest.mark.parametrize(
-    ("noise", "places"),
+    ("noise", "moved", "least"),
     [
-        ({"pose_position_noise": [0.3, 0.3, 0.3]}, slice(0, 3)),
-        ({"pose_orientation_noise": 0.3}, slice(3, 7)),
-        ({"joint_position_noise": 0.3}, slice(7, 19)),
+        ({"pose_position_noise": [0.3, 0.3, 0.3]}, lambda physics: physics.qpos[:, 0:3], 0.05),
+        ({"pose_orientation_noise": 0.3}, lambda physics: physics.qpos[:, 3:7], 0.05),
+        ({"joint_position_noise": 0.3}, lambda physics: physics.qpos[:, 7:], 0.05),
+        ({"joint_velocity_noise": 5}, lambda physics: physics.qvel[:, 6:], 0.1),
     ],
 )
-def test_pose_noise_moves_what_it_names(robots: Callable[..., Any], noise: dict[str, Any], places: slice) -> None:
-    quiet, noisy = robots(64), robots(64)
-    quiet.randomize()
+def test_noise_moves_what_it_names(
+    robots: Callable[..., Any], noise: dict[str, Any], moved: Callable[[Any], Any], least: float
+) -> None:
+    quiet, noisy = robots(64).still(), robots(64)
     noisy.randomize(**noise)
-    for batch in (quiet, noisy):
-        batch.reset()
-    spread = (noisy.engine.physics.qpos - quiet.engine.physics.qpos)[:, places].std(axis=0)
-    assert (spread[-2:] > 0.05).all()
-
-
-def test_joint_velocity_noise_starts_the_joints_moving(robots: Callable[..., Any]) -> None:
-    quiet, noisy = robots(16), robots(16)
-    quiet.randomize()
-    noisy.randomize(joint_velocity_noise=5)
-    spreads = [batch.seen(batch.reset(), "joint_vel").std(axis=0) for batch in (quiet, noisy)]
-    assert (spreads[0] < 1e-6).all()
-    assert (spreads[1] > 0.1).all()
+    noisy.reset()
+    spread = (moved(noisy.engine.physics) - moved(quiet.engine.physics)).std(axis=0)
+    assert (spread[-2:] > least).all()
 
 
 def test_position_noise_never_puts_a_robot_into_the_ground(robots: Callable[..., Any]) -> None:

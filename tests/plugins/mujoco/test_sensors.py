@@ -1,7 +1,9 @@
-"""LidarService: ranges are true, beams go where they say, settings hold."""
+"""Lidar scans; images beside a stepping engine, which they do not hold up; and `env.render()`."""
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from typing import Any
@@ -10,10 +12,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from lucky_transport import api, image_array
+
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
 from lucky_transport import messages as m
+from lucky_transport.call import Call
+from lucky_transport.errors import ClosedError, SpecError
+from lucky_transport.messages.methods import method
 from lucky_transport_mujoco.sensors.lidar import PRESETS
+from lucky_transport_mujoco.sensors.render_thread import RenderRequest, RenderThread
+from tests.support.waiting import PATIENCE_S
 
 MOUNT_M = 0.09
 
@@ -22,7 +31,7 @@ MOUNT_M = 0.09
 def batch(robots: Callable[..., Any]) -> Any:
     """Two robots standing on flat ground, with their lidars on."""
     made = robots(2)
-    assert call(made, "SetLidarLive", m.SetLidarLiveRequest(True)).ok
+    assert made.ask(m.SetLidarLiveRequest(True)).ok
     return made
 
 
@@ -31,7 +40,7 @@ def call(batch: Any, name: str, request: Any) -> Any:
 
 
 def scan(batch: Any, **request: Any) -> Any:
-    return call(batch, "GetLidarScan", m.GetLidarScanRequest(**request))
+    return batch.ask(m.GetLidarScanRequest(**request))
 
 
 def ranges(batch: Any, **request: Any) -> NDArray[np.float32]:
@@ -43,7 +52,7 @@ def configure(batch: Any, **changes: Any) -> m.LidarAck:
     config = asdict(call(batch, "GetLidarConfig", m.LidarSensorRequest(0)))
     for unset in ("found", "secondary_capture", "secondary_scope"):
         del config[unset]
-    return call(batch, "SetLidarConfig", m.SetLidarConfigRequest(**config | changes))
+    return batch.ask(m.SetLidarConfigRequest(**config | changes))
 
 
 def test_beams_meet_flat_ground_where_trigonometry_says(batch: Any) -> None:
@@ -114,7 +123,7 @@ def test_intensity_falls_with_the_range_and_reflectivity_does_not_know_it(batch:
 
 
 def returns(batch: Any) -> m.LidarReturnParamsResponse:
-    return call(batch, "GetLidarReturnParams", m.GetLidarReturnParamsRequest())
+    return batch.ask(m.GetLidarReturnParamsRequest())
 
 
 def set_returns(batch: Any, **changes: Any) -> m.LidarAck:
@@ -122,7 +131,7 @@ def set_returns(batch: Any, **changes: Any) -> m.LidarAck:
     present = asdict(returns(batch))
     needed = {item.name for item in fields(m.SetLidarReturnParamsRequest) if item.default is not None}
     request: dict[str, Any] = {name: value for name, value in present.items() if name in needed}
-    return call(batch, "SetLidarReturnParams", m.SetLidarReturnParamsRequest(**request | changes))
+    return batch.ask(m.SetLidarReturnParamsRequest(**request | changes))
 
 
 def test_the_return_model_loses_weak_returns_and_keeps_what_was_not_given(batch: Any) -> None:
@@ -146,7 +155,7 @@ def test_noise_has_the_size_it_was_given(batch: Any) -> None:
 
 def test_presets_change_all_sensors(batch: Any) -> None:
     for number, preset in enumerate(PRESETS):
-        assert call(batch, "SetLidarPreset", m.SetLidarPresetRequest(number)).ok
+        assert batch.ask(m.SetLidarPresetRequest(number)).ok
         for sensor in range(2):
             assert call(batch, "GetLidarConfig", m.LidarSensorRequest(sensor)) == preset
 
@@ -161,5 +170,140 @@ def test_the_rotation_rate_changes_nothing_in_a_scan(batch: Any) -> None:
 
 
 def test_the_scope_of_secondary_returns_is_kept(batch: Any) -> None:
-    assert call(batch, "SetLidarSecondaryCapture", m.SetLidarSecondaryCaptureRequest(0, 0, 1)).ok
+    assert batch.ask(m.SetLidarSecondaryCaptureRequest(0, 0, 1)).ok
     assert call(batch, "GetLidarConfig", m.LidarSensorRequest(0)).secondary_scope == 1
+
+
+# --- images beside a stepping engine ---
+
+
+def drawing_threads() -> int:
+    """Return how many threads draw images now."""
+    return sum(thread.name.startswith("images") for thread in threading.enumerate())
+
+
+def test_an_image_that_takes_long_holds_up_no_step(robots: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = robots(1, renderer="rays")
+    drawing, go_on = threading.Event(), threading.Event()
+    colour = RenderThread.colour
+
+    def slow(render_thread: RenderThread, request: RenderRequest) -> Any:
+        drawing.set()
+        assert go_on.wait(PATIENCE_S)
+        return colour(render_thread, request)
+
+    monkeypatch.setattr(RenderThread, "colour", slow)
+    stream = batch.client.stream(
+        method("CameraService/StreamCamera"), m.StreamCameraRequest(name="top", width=8, height=8)
+    )
+    frames: list[Any] = []
+    viewer = threading.Thread(target=lambda: frames.append(next(stream)))
+    viewer.start()
+    assert drawing.wait(PATIENCE_S)
+    batch.reset()
+    for _ in range(20):
+        batch.step(0.1)
+    assert not frames  # it was still being drawn all the while
+    go_on.set()
+    viewer.join(PATIENCE_S)
+    stream.cancel()
+    assert len(frames) == 1
+
+
+def test_streams_and_steps_side_by_side_give_the_trajectory_of_steps_alone(robots: Callable[..., Any]) -> None:
+    watched, alone = robots(2, renderer="rays"), robots(2)
+    over = threading.Event()
+
+    def watch() -> None:
+        request = m.StartViewportStreamRequest(target_fps=200, width=32, height=18)
+        for _ in watched.client.stream(method("ViewportService/StreamViewport"), request):
+            if over.is_set():
+                return
+
+    viewer = threading.Thread(target=watch)
+    viewer.start()
+    try:
+        for batch in (watched, alone):
+            batch.reset()
+        for actions in np.random.default_rng(1).normal(size=(60, 2, 12)):
+            assert watched.step(actions).observations.tobytes() == alone.step(actions).observations.tobytes()
+    finally:
+        over.set()
+        viewer.join(PATIENCE_S)
+
+
+def test_no_thread_draws_before_an_image_is_wanted_nor_after_the_engine_is_closed(robots: Callable[..., Any]) -> None:
+    before = drawing_threads()
+    batch = robots(1, renderer="rays")
+    batch.reset()
+    assert drawing_threads() == before
+    stream = batch.engine.streams["/hazel.rpc.CameraService/StreamCamera"](
+        m.StreamCameraRequest(name="top", width=8, height=8, target_fps=1000), Call("a test")
+    )
+    next(stream)
+    assert drawing_threads() == before + 1
+    batch.host.close()
+    assert drawing_threads() == before
+    with pytest.raises(ClosedError, match="no more images"):
+        next(stream)
+
+
+def test_closing_waits_for_no_image_that_hangs(
+    robots: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    drawing, go_on = threading.Event(), threading.Event()
+    request.addfinalizer(go_on.set)
+
+    def hang(*_: object) -> None:
+        drawing.set()
+        go_on.wait(PATIENCE_S)
+
+    monkeypatch.setattr(RenderThread, "_colour", hang)
+    monkeypatch.setattr("lucky_transport_mujoco.sensors.render_thread._CLOSING_S", 0.01)
+    batch = robots(1, renderer="rays")
+    stream = batch.engine.streams["/hazel.rpc.CameraService/StreamCamera"](
+        m.StreamCameraRequest(name="top", width=8, height=8), Call("a test")
+    )
+
+    def view() -> None:
+        with contextlib.suppress(AttributeError):  # of the image that is none
+            next(stream)
+
+    threading.Thread(target=view, daemon=True).start()
+    assert drawing.wait(PATIENCE_S)
+    closing = threading.Thread(target=batch.engine.close, daemon=True)
+    closing.start()
+    closing.join(PATIENCE_S)
+    assert not closing.is_alive()
+    assert {thread.daemon for thread in threading.enumerate() if thread.name.startswith("images")} == {True}
+
+
+def test_an_engine_with_an_unknown_renderer_is_refused(robots: Callable[..., Any]) -> None:
+    with pytest.raises(SpecError, match=r"renderer 'crayon'.*auto, opengl, rays"):
+        robots(1, renderer="crayon")
+
+
+# --- `env.render()` ---
+
+
+def test_an_image_shows_the_state_after_the_last_step() -> None:
+    with api.make(
+        "mujoco:quadruped", transport="inproc", render_mode="rgb_array", camera="front", render_size=(40, 30)
+    ) as env:
+        env.reset(seed=0)
+        seen: set[bytes] = set()
+        for _ in range(4):
+            env.step(env.action_space.sample())
+            (image,) = env.render()
+            with env.client.camera.stream("front", width=40, height=30) as stream:
+                assert image.tobytes() == image_array(next(stream))[:, :, :3].tobytes()
+            seen.add(image.tobytes())
+        assert len(seen) == 4
+        assert env.metadata["render_fps"] == 50
+
+
+def test_without_a_size_the_image_has_the_cameras_own() -> None:
+    with api.make("mujoco:quadruped", transport="inproc", render_mode="rgb_array") as env:
+        env.reset(seed=0)
+        (image,) = env.render()
+    assert image.shape == (480, 640, 3)
