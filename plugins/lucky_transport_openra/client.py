@@ -1,12 +1,10 @@
 """The client end.
 
-openra://127.0.0.1:9999                               the batch service where the engine offers it, else the bridge
+openra://127.0.0.1:9999                               the batch service, which engines of this project offer
 openra://127.0.0.1:9999?service=bridge&sessions=8     eight sessions of the bridge as a batch of eight envs
 """
 
 from __future__ import annotations
-
-import logging
 
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
@@ -17,36 +15,31 @@ from lucky_transport.transport import Transport
 from lucky_transport.world import WorldBatch
 from lucky_transport_grpc import client as grpc_client
 from lucky_transport_openra.bridge_sessions import BridgeSessions
-from lucky_transport_openra.options import ClientOptions, client_options, grpc_endpoint
+from lucky_transport_openra.options import ClientOptions, client_options
 from lucky_transport_openra.skirmish.batch import SkirmishBatch
 from lucky_transport_openra.skirmish.world import SkirmishWorlds
-
-_log = logging.getLogger("lucky_transport")
 
 
 def connect(endpoint: Endpoint, settings: Settings) -> Transport:
     """Return a transport to the engine at `openra://host:port`, whose service never changes afterwards.
 
-    Raises ConfigError (a malformed endpoint), NotReachable (no server answers within `connect_timeout_s`).
+    Raises ConfigError (a malformed endpoint), NotReachable (no server answers within `connect_timeout_s`),
+    Unimplemented (it has no batch service).
     """
     options = client_options(endpoint)
-    if options.service != "bridge":
-        try:
-            transport = grpc_client.connect(_batch_endpoint(endpoint), settings)
-        except NotReachable as error:
-            told = str(error).removesuffix(f"; {error.hint}")
-            raise _not_reachable(told.replace(str(_batch_endpoint(endpoint)), str(endpoint))) from error
-        except (Unimplemented, SpecError):
-            _log.info("openra: %s has no batch service; playing sessions over its bridge", endpoint)
-        else:
-            transport.name = "openra"
-            return transport
-    return BridgeTransport(endpoint, settings, options)
-
-
-def _batch_endpoint(endpoint: Endpoint) -> Endpoint:
-    plain = grpc_endpoint(endpoint)
-    return Endpoint(plain.scheme, plain.address, (("service", "batch"),))
+    if options.service == "bridge":
+        return BridgeTransport(endpoint, settings, options)
+    batch = Endpoint("grpc", endpoint.address, (("service", "batch"),))
+    try:
+        transport = grpc_client.connect(batch, settings)
+    except NotReachable as error:
+        told = str(error).removesuffix(f"; {error.hint}")
+        raise _not_reachable(told.replace(str(batch), str(endpoint))) from error
+    except (Unimplemented, SpecError) as error:
+        hint = f"OpenRA-RL's engine has none: play its sessions, {endpoint.scheme}://{endpoint.address}?service=bridge"
+        raise Unimplemented(f"{endpoint} has no batch service", backend="openra", hint=hint) from error
+    transport.name = "openra"
+    return transport
 
 
 class BridgeTransport(SessionTransport):

@@ -11,7 +11,7 @@ with Match("openra://127.0.0.1:9999") as match: ...              # an engine tha
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -19,12 +19,19 @@ from lucky_transport.closing import Closing
 from lucky_transport.config import Settings, load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, SessionEnded, Unimplemented, UnknownSession
+from lucky_transport.errors import (
+    NotReachable,
+    PeerDied,
+    PeerTimeout,
+    SessionEnded,
+    TransportError,
+    Unimplemented,
+    UnknownSession,
+)
 from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot
 from lucky_transport_openra.bridge_sessions import BridgeSessions
 from lucky_transport_openra.game_process import GameLaunch, GameProcess, Supervisor
 from lucky_transport_openra.lifecycle import Lifecycle, MatchEvent, MatchStage
-from lucky_transport_openra.plays import Play, StreamedPlay, UnaryPlay
 from lucky_transport_openra.skirmish.messages import Orders
 
 
@@ -41,6 +48,51 @@ class MatchOptions:
     retry_s: float = 0.5
     is_streamed: bool = False
     plans: bool = False
+
+
+class _UnaryPlay:
+    """A game of the newer generation: a session, which stands still between the calls that advance it."""
+
+    def __init__(self, sessions: BridgeSessions, session_id: str) -> None:
+        self._sessions = sessions
+        self._id = session_id
+
+    def begin(self) -> WorldSnapshot:
+        return self._sessions.advance(self._id, 1)
+
+    def step(self, actions: Sequence[Orders], ticks: int, interrupts: Collection[str]) -> AdvanceResult:
+        return self._sessions.advance(self._id, ticks, actions, interrupts)
+
+    def end(self) -> None:
+        with suppress(TransportError):
+            self._sessions.destroy(self._id)
+
+
+class _StreamedPlay:
+    """A game of the older generation: the engine's one, which goes on by itself; interrupts are not looked for."""
+
+    def __init__(self, sessions: BridgeSessions, timeout_s: float) -> None:
+        self._sessions = sessions
+        self._timeout_s = timeout_s
+        self._ticks = -1
+
+    def begin(self) -> WorldSnapshot:
+        self._sessions.run("", 0.0)
+        seen = self._sessions.latest("", -1, Deadline(self._timeout_s))
+        self._ticks = seen.ticks
+        return seen
+
+    def step(self, actions: Sequence[Orders], ticks: int, interrupts: Collection[str]) -> AdvanceResult:
+        self._sessions.act("", actions or [Orders()])
+        start, deadline = self._ticks, Deadline(self._timeout_s)
+        seen = self._sessions.latest("", start, deadline)
+        while seen.ticks < start + ticks and not seen.is_over:
+            seen = self._sessions.latest("", seen.ticks, deadline)
+        self._ticks = seen.ticks
+        return AdvanceResult(seen.observation, seen.ticks, seen.is_over, seen.result, seen.score, seen.ticks - start)
+
+    def end(self) -> None:
+        self._sessions.run("", None)
 
 
 class Match(Closing):
@@ -61,7 +113,7 @@ class Match(Closing):
         self._settings = settings or load_settings()
         self._life = Lifecycle()
         self._sessions: BridgeSessions | None = None
-        self._play: Play | None = None
+        self._play: _UnaryPlay | _StreamedPlay | None = None
 
     @property
     def stage(self) -> MatchStage:
@@ -145,7 +197,7 @@ class Match(Closing):
         process.await_serving(Deadline(self._settings.start_timeout_s))
         self._life.on(MatchEvent.SERVING)
 
-    def _connect(self, seed: int | None) -> Play:
+    def _connect(self, seed: int | None) -> _UnaryPlay | _StreamedPlay:
         """Return a game that is ready to be played."""
         options = self._options
         self._sessions = BridgeSessions(self._endpoint, self._settings)
@@ -154,8 +206,8 @@ class Match(Closing):
             with suppress(Unimplemented):  # the older generation
                 session_id = self._sessions.create(options.map_name, seed, {"bots": options.bots})
                 self._await_phase(session_id, "playing", "game_over")
-                return UnaryPlay(self._sessions, session_id)
-        return StreamedPlay(self._sessions, self._settings.step_timeout_s)
+                return _UnaryPlay(self._sessions, session_id)
+        return _StreamedPlay(self._sessions, self._settings.step_timeout_s)
 
     def _await_phase(self, session_id: str, *phases: str) -> None:
         """Ask until the session is in one of `phases`, or only until there is an answer. Raises PeerTimeout."""

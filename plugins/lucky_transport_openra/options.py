@@ -15,7 +15,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.endpoint_options import EndpointOption, number, one_of, read_options, switch, whole
 
 #: How a client goes about it; see `lucky_transport_openra.client`.
-SERVICES = ("auto", "bridge")
+SERVICES = ("batch", "bridge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ClientOptions:
     first, the others count on; 0 = the engine's choice. ticks: that one step takes, 0 = as the engine has it.
     """
 
-    service: str = "auto"
+    service: str = "batch"
     sessions: int = 1
     map_name: str = ""
     bots: str = ""

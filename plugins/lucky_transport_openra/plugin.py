@@ -27,7 +27,7 @@ def lucky_transport_engines() -> list[EngineInfo]:
     return [
         EngineInfo(
             name="skirmish",
-            factory="lucky_transport_openra.skirmish.engine:make_engine",
+            factory="lucky_transport_openra.skirmish.world:make_engine",
             summary="a small real-time strategy game: economy, orders, fog, a scripted opponent; sessions, or a batch",
             variants=("plains", "ridge", "arena"),
             worlds="lucky_transport_openra.skirmish.world:SkirmishWorlds",

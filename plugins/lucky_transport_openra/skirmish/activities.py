@@ -1,6 +1,4 @@
-"""What actors do in a tick: one function per activity, all in `ACTIVITIES`. One that is over calls `finish`, which goes
-on with what was queued.
-"""
+"""What actors do in a tick: one function per activity, all in `ACTIVITIES`. One that is over calls `finish`."""
 
 from __future__ import annotations
 
@@ -13,16 +11,12 @@ from lucky_transport_openra.skirmish.state import GameState
 
 _SCAN_TICKS = 8
 _HARVEST_CREDITS = 10
-_REPAIR_HP, _REPAIR_CREDITS = 3, 1
-_NEAR_CELLS = 3
 
 
 def live(game: GameState, actor: Actor) -> None:
     """Let the actor do its tick."""
     if actor.wait:
         actor.wait -= 1
-    if actor.is_repairing:
-        _repair(game, actor)
     if actor.kind.damage:
         _fight(game, actor)
     if actor.kind.speed:
@@ -30,19 +24,10 @@ def live(game: GameState, actor: Actor) -> None:
 
 
 def finish(game: GameState, actor: Actor) -> None:
-    """End what the actor does: it goes on with what was queued, or rests."""
+    """End what the actor does: it rests."""
     if actor.activity.name in ("move", "attack_move"):
         game.happen("unit_arrived", actor.side)
-    actor.activity = actor.queue.popleft() if actor.queue else IDLE
-
-
-def _repair(game: GameState, actor: Actor) -> None:
-    side = game.sides[actor.side]
-    if actor.hp >= actor.kind.hp or side.cash < _REPAIR_CREDITS:
-        actor.is_repairing = False
-        return
-    side.cash -= _REPAIR_CREDITS
-    actor.hp = min(actor.kind.hp, actor.hp + _REPAIR_HP)
+    actor.activity = IDLE
 
 
 def _fight(game: GameState, actor: Actor) -> None:
@@ -110,8 +95,6 @@ _FACINGS = {
 def _idle(game: GameState, actor: Actor) -> None:
     if actor.kind.carries:
         actor.activity = Activity("harvest")
-    elif actor.queue:
-        finish(game, actor)
 
 
 def _move(game: GameState, actor: Actor) -> None:
@@ -133,24 +116,6 @@ def _attack(game: GameState, actor: Actor) -> None:
         actor.target = target.id
     elif _walk(game, actor, target.cell(game.terrain.width)):
         finish(game, actor)
-
-
-def _guard(game: GameState, actor: Actor) -> None:
-    """Stay near the one that is guarded."""
-    other = game.actors.get(actor.activity.target)
-    if other is None:
-        finish(game, actor)
-    elif _distance(actor, other) > (_NEAR_CELLS * CELL) ** 2:
-        _walk(game, actor, other.cell(game.terrain.width))
-
-
-def _patrol(game: GameState, actor: Actor) -> None:
-    """Go to and fro: `cell` is where it goes, `target` where it came from."""
-    if not actor.target and _walk(game, actor, actor.activity.cell):
-        if actor.queue:
-            finish(game, actor)
-        else:
-            actor.activity = Activity("patrol", actor.activity.target, actor.activity.cell)
 
 
 def _harvest(game: GameState, actor: Actor) -> None:
@@ -199,8 +164,6 @@ ACTIVITIES: Mapping[str, Callable[[GameState, Actor], None]] = {
     "move": _move,
     "attack_move": _attack_move,
     "attack": _attack,
-    "guard": _guard,
-    "patrol": _patrol,
     "harvest": _harvest,
     "deliver": _deliver,
 }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,10 +23,6 @@ class Activity(NamedTuple):
 IDLE = Activity()
 
 
-def _nothing_planned() -> deque[Activity]:
-    return deque()  # a `deque[Activity]` takes several times as long to make
-
-
 @dataclass(slots=True, eq=False)
 class Actor:
     """x, y: position in 1/1024 cells. wait: ticks until it can fire again. load: ore carried, in credits."""
@@ -39,14 +34,11 @@ class Actor:
     y: int
     hp: int
     activity: Activity = IDLE
-    queue: deque[Activity] = field(default_factory=_nothing_planned)
     target: int = 0
     wait: int = 0
     load: int = 0
     facing: int = 0
-    rally: int = -1
     is_blocked: bool = False
-    is_repairing: bool = False
     kills_cost: int = 0
 
     def cell(self, width: int) -> int:

@@ -27,7 +27,6 @@ MOVES: tuple[Command, ...] = (
     *(Command(Order.TRAIN, item_type=kind.name) for kind in KINDS.values() if kind.queue and not kind.is_building),
     Command(Order.ATTACK_MOVE, target_x=-1, target_y=-1),
     Command(Order.STOP),
-    Command(Order.REPAIR),
 )
 _ALWAYS = (Command(Order.DEPLOY), Command(Order.PLACE_BUILDING, target_x=-1, target_y=-1))
 

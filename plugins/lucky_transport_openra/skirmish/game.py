@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lucky_transport_openra.skirmish import activities, production, sight
+from lucky_transport_openra.skirmish import activities, production, view
 from lucky_transport_openra.skirmish.rules import KINDS
 from lucky_transport_openra.skirmish.state import GameState
 from lucky_transport_openra.skirmish.terrain import Terrain
@@ -21,7 +21,7 @@ class Game(GameState):
             y, x = divmod(start, terrain.width)
             for name, dx, dy in _START:
                 self.add(KINDS[name], side, x + dx, y + dy)
-            sight.look(self, side)
+            view.look(self, side)
         self.events.clear()  # what one sees from the start is no news
 
     def tick(self) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ class Game(GameState):
                 activities.live(self, actor)
         if self.ticks % _LOOK_TICKS == 0:
             for side in self.sides:
-                sight.look(self, side)
+                view.look(self, side)
         self._judge()
         return tuple(self.events)
 

@@ -36,16 +36,12 @@ def _who(side: Player, command: Command, can: Callable[[Actor], bool]) -> list[A
     return [actor for actor in side.actors.values() if can(actor)]
 
 
-def _set(actors: list[Actor], command: Command, activity: Activity) -> bool:
-    """Give the actors something to do, at once or after what they do."""
+def _set(actors: list[Actor], activity: Activity) -> bool:
+    """Give the actors something to do."""
     for actor in actors:
         actor.is_blocked = False
-        if command.queued and actor.activity is not IDLE:
-            actor.queue.append(activity)
-        else:
-            actor.queue.clear()
-            actor.activity = activity
-            actor.target = 0
+        actor.activity = activity
+        actor.target = 0
     return bool(actors)
 
 
@@ -57,10 +53,6 @@ def _is_army(actor: Actor) -> bool:
     return actor.kind.is_army
 
 
-def _is_building(actor: Actor) -> bool:
-    return actor.kind.is_building
-
-
 def _cell(game: Game, command: Command) -> int:
     """Return the cell the command names, -1 when it is not on the map."""
     x, y = command.target_x, command.target_y
@@ -69,14 +61,14 @@ def _cell(game: Game, command: Command) -> int:
 
 def _move(game: Game, side: Player, command: Command) -> bool:
     cell = _cell(game, command)
-    return cell >= 0 and _set(_who(side, command, _is_unit), command, Activity("move", cell))
+    return cell >= 0 and _set(_who(side, command, _is_unit), Activity("move", cell))
 
 
 def _attack_move(game: Game, side: Player, command: Command) -> bool:
     cell = _cell(game, command)
     if (command.target_x, command.target_y) == (-1, -1):
         cell = _enemy_cell(game, side)
-    return cell >= 0 and _set(_who(side, command, _is_army), command, Activity("attack_move", cell))
+    return cell >= 0 and _set(_who(side, command, _is_army), Activity("attack_move", cell))
 
 
 def _enemy_cell(game: Game, side: Player) -> int:
@@ -90,20 +82,16 @@ def _attack(game: Game, side: Player, command: Command) -> bool:
     target = game.actors.get(command.target_actor_id)
     if target is None or target.side == side.number or target.id not in side.known_enemies:
         return False
-    return _set(_who(side, command, _is_army), command, Activity("attack", target=target.id))
+    return _set(_who(side, command, _is_army), Activity("attack", target=target.id))
 
 
 def _stop(game: Game, side: Player, command: Command) -> bool:
-    actors = _who(side, command, _is_unit)
-    for actor in actors:
-        actor.activity, actor.target = IDLE, 0
-        actor.queue.clear()
-    return bool(actors)
+    return _set(_who(side, command, _is_unit), IDLE)
 
 
 def _harvest(game: Game, side: Player, command: Command) -> bool:
     actors = _who(side, command, lambda actor: bool(actor.kind.carries))
-    return _set(actors, command, Activity("harvest", _cell(game, command)))
+    return _set(actors, Activity("harvest", _cell(game, command)))
 
 
 def _make(game: Game, side: Player, command: Command) -> bool:
@@ -120,22 +108,6 @@ def _deploy(game: Game, side: Player, command: Command) -> bool:
     return bool(builders)
 
 
-def _sell(game: Game, side: Player, command: Command) -> bool:
-    building = side.actors.get(command.actor_id)
-    if building is None or not building.kind.is_building:
-        return False
-    side.cash += building.kind.cost // 2
-    game.remove(building)
-    return True
-
-
-def _repair(game: Game, side: Player, command: Command) -> bool:
-    buildings = _who(side, command, _is_building)
-    for building in buildings:
-        building.is_repairing = not building.is_repairing if command.actor_id else True
-    return bool(buildings)
-
-
 def _place(game: Game, side: Player, command: Command) -> bool:
     return production.place(game, side, command.item_type, command.target_x, command.target_y)
 
@@ -144,37 +116,13 @@ def _cancel(game: Game, side: Player, command: Command) -> bool:
     return production.cancel(side, command.item_type)
 
 
-def _rally(game: Game, side: Player, command: Command) -> bool:
-    buildings = _who(side, command, lambda actor: bool(actor.kind.makes))
-    for building in buildings:
-        building.rally = _cell(game, command)
-    return bool(buildings)
-
-
-def _guard(game: Game, side: Player, command: Command) -> bool:
-    if command.target_actor_id not in side.actors or command.target_actor_id == command.actor_id:
-        return False
-    actors = [actor for actor in _who(side, command, _is_army) if actor.id != command.target_actor_id]
-    return _set(actors, command, Activity("guard", target=command.target_actor_id))
-
-
 def _surrender(game: Game, side: Player, command: Command) -> bool:
     side.has_surrendered = True
     return True
 
 
-def _patrol(game: Game, side: Player, command: Command) -> bool:
-    cell, width = _cell(game, command), game.terrain.width
-    if cell < 0:
-        return False
-    found = [
-        _set([actor], command, Activity("patrol", cell, actor.cell(width))) for actor in _who(side, command, _is_army)
-    ]
-    return bool(found)
-
-
-#: NO_OP and FAST_ADVANCE ask for nothing. This game has no transports (ENTER_TRANSPORT, UNLOAD), its units always
-#: return fire (SET_STANCE), and its buildings are on (POWER_DOWN) and equal (SET_PRIMARY).
+#: NO_OP and FAST_ADVANCE ask for nothing. What is not here is taken and does nothing: this game has no transports, no
+#: guards, patrols, repairs, sales and rally points, its units always return fire, and its buildings are on and equal.
 OBEY: Mapping[int, _Obey] = {
     Order.MOVE: _move,
     Order.ATTACK_MOVE: _attack_move,
@@ -184,12 +132,7 @@ OBEY: Mapping[int, _Obey] = {
     Order.BUILD: _make,
     Order.TRAIN: _make,
     Order.DEPLOY: _deploy,
-    Order.SELL: _sell,
-    Order.REPAIR: _repair,
     Order.PLACE_BUILDING: _place,
     Order.CANCEL_PRODUCTION: _cancel,
-    Order.SET_RALLY_POINT: _rally,
-    Order.GUARD: _guard,
     Order.SURRENDER: _surrender,
-    Order.PATROL: _patrol,
 }

@@ -6,7 +6,7 @@ is made; a building that is ready waits there for its place.
 
 from __future__ import annotations
 
-from lucky_transport_openra.skirmish.actor import Activity, Actor, Item, Player
+from lucky_transport_openra.skirmish.actor import Actor, Item, Player
 from lucky_transport_openra.skirmish.rules import CELL, KINDS, QUEUES, ActorKind
 from lucky_transport_openra.skirmish.state import GameState
 
@@ -78,9 +78,7 @@ def _advance(game: GameState, side: Player, queue: list[Item], pace: int) -> Non
 def _leave_the_building(game: GameState, side: Player, kind: ActorKind) -> None:
     home = maker(side, kind.queue)
     assert home is not None  # a unit that worked has a home
-    unit = game.add(kind, side, home.x // CELL, home.y // CELL)
-    if home.rally >= 0:
-        unit.activity = Activity("move", home.rally)
+    game.add(kind, side, home.x // CELL, home.y // CELL)
 
 
 def may_place(game: GameState, side: Player, x: int, y: int) -> bool:

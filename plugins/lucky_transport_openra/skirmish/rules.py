@@ -1,6 +1,6 @@
 """What there is in a skirmish, and what it costs: one table.
 
-No number of the game stands anywhere else, but the speeds of harvesting and repairing in their own files. Whole numbers
+No number of the game stands anywhere else, but the speed of harvesting. Whole numbers
 only, so that two machines play the same game.
 """
 

@@ -1,23 +1,21 @@
-"""What our side sees, as an `Observation`.
+"""What a side sees, cells near its actors and who stands there, and what ours is shown of it, as an `Observation`.
 
 Nothing of the enemy that our side does not see at the moment is in it, the spatial map included.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lucky_transport_openra.skirmish import messages, production
 from lucky_transport_openra.skirmish.actor import Actor, Player
 from lucky_transport_openra.skirmish.messages import Observation
 from lucky_transport_openra.skirmish.rules import CELL, KINDS, QUEUES
-from lucky_transport_openra.skirmish.sight import visible_enemies
-
-if TYPE_CHECKING:
-    from lucky_transport_openra.skirmish.game import Game
-
+from lucky_transport_openra.skirmish.state import GameState
+from lucky_transport_openra.skirmish.terrain import disk
 
 #: What the last axis of the spatial map says of a cell.
 CHANNELS = ("rock", "ore", "explored", "visible", "own_units", "own_buildings", "enemy_units", "enemy_buildings")
@@ -26,7 +24,44 @@ _FULL_ORE = 1600
 _STANCE = 3  # OpenRA's "attack anything"
 
 
-def observe(game: Game) -> Observation:
+def look(game: GameState, side: Player) -> None:
+    """Bring `visible`, `explored` and the enemies known up to date, and tell what is new."""
+    visible = side.visible
+    visible.fill(False)
+    height, width = visible.shape
+    for x, y, sight in {(a.x // CELL, a.y // CELL, a.kind.sight_cells) for a in side.actors.values()}:
+        visible |= _seen_from(x, y, sight, width, height)
+    side.explored |= visible
+    tenths = 10 * int(np.count_nonzero(side.explored)) // side.explored.size
+    if tenths > side.explored_tenths:
+        side.explored_tenths = tenths
+        game.happen("exploration_milestone", side.number)
+    for enemy in visible_enemies(game, side):
+        if enemy.id not in side.known_enemies:
+            side.known_enemies.add(enemy.id)
+            game.happen("building_discovered" if enemy.kind.is_building else "enemy_spotted", side.number)
+
+
+@lru_cache(maxsize=4096)
+def _seen_from(x: int, y: int, sight: int, width: int, height: int) -> NDArray[np.bool_]:
+    """Return what is seen of a map of that size from one of its cells, bool (height, width); not to be changed."""
+    seen = np.zeros((height, width), np.bool_)
+    left, top = max(0, x - sight), max(0, y - sight)
+    right, bottom = min(width, x + sight + 1), min(height, y + sight + 1)
+    seen[top:bottom, left:right] = disk(sight)[
+        top - y + sight : bottom - y + sight, left - x + sight : right - x + sight
+    ]
+    seen.flags.writeable = False
+    return seen
+
+
+def visible_enemies(game: GameState, side: Player) -> list[Actor]:
+    """Return the enemy's actors that the side saw when it last looked around."""
+    seen = side.visible
+    return [one for one in game.sides[1 - side.number].actors.values() if seen[one.y // CELL, one.x // CELL]]
+
+
+def observe(game: GameState) -> Observation:
     """Return what our side (0) knows; a fresh object."""
     side = game.sides[0]
     enemies = visible_enemies(game, side)
@@ -36,7 +71,7 @@ def observe(game: Game) -> Observation:
         economy=_economy(side),
         military=_military(side),
         units=[_unit(one, side) for one in side.actors.values() if not one.kind.is_building],
-        buildings=[_building(one, side, game.terrain.width) for one in side.actors.values() if one.kind.is_building],
+        buildings=[_building(one, side) for one in side.actors.values() if one.kind.is_building],
         production=_production(side),
         visible_enemies=[_unit(one, enemy) for one in enemies if not one.kind.is_building],
         map_info=messages.MapInfo(game.terrain.width, game.terrain.height, game.terrain.name),
@@ -132,17 +167,13 @@ def _seen_building(one: Actor, side: Player) -> messages.Building:
     )
 
 
-def _building(one: Actor, side: Player, width: int) -> messages.Building:
+def _building(one: Actor, side: Player) -> messages.Building:
     shown = _seen_building(one, side)
     makes = one.kind.makes
     item = side.queues[makes][0] if makes and side.queues[makes] else None
     if item is not None and production.maker(side, makes) is one:
         shown.is_producing, shown.producing_item = True, item.kind.name
         shown.production_progress = _share(item.done, 2 * item.kind.build_ticks)
-    shown.is_repairing = one.is_repairing
-    shown.sell_value = one.kind.cost // 2
-    if one.rally >= 0:
-        shown.rally_y, shown.rally_x = divmod(one.rally, width)
     shown.power_amount = one.kind.power
     shown.can_produce = [kind.name for kind in KINDS.values() if makes and kind.queue == makes]
     return shown
@@ -162,7 +193,7 @@ def _production(side: Player) -> list[messages.Production]:
     ]
 
 
-def _spatial(game: Game, side: Player, enemies: list[Actor]) -> bytes:
+def _spatial(game: GameState, side: Player, enemies: list[Actor]) -> bytes:
     """Return float32 (height, width, channels) as bytes; cells never seen are 0 in all but "explored"."""
     grid = np.zeros((game.terrain.height, game.terrain.width, len(CHANNELS)), np.float32)
     explored = side.explored

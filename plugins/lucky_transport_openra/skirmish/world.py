@@ -1,4 +1,6 @@
-"""A skirmish as a `World`, and all skirmishes as `Worlds`.
+"""A skirmish as a `World`, all skirmishes as `Worlds`, and as an engine: sessions for many games, or a batch of games.
+
+lucky_transport.make("skirmish:ridge", num_envs=4, options={"bots": "easy", "max_ticks": 5000})
 
 Options of a new world: `bots`, the opponent's skill (one of `opponent.SKILLS`, one of OpenRA's own opponents for which
 `opponent.NEAREST` has a skill, or OpenRA's form "Multi1:rl-agent,Multi0:easy"); `cash`, credits at the start;
@@ -12,9 +14,12 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lucky_transport.engine_options import check_options, unknown_variant
+from lucky_transport.errors import SpecError
+from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.world import World, Worlds
 from lucky_transport_openra.skirmish import view
-from lucky_transport_openra.skirmish.batch import SkirmishBatch
+from lucky_transport_openra.skirmish.batch import MOVES, SkirmishBatch
 from lucky_transport_openra.skirmish.game import Game
 from lucky_transport_openra.skirmish.messages import Observation, Orders
 from lucky_transport_openra.skirmish.opponent import NEAREST, SKILLS, Opponent
@@ -25,8 +30,6 @@ from lucky_transport_openra.skirmish.terrain import MAPS, Terrain, terrain
 
 _log = logging.getLogger("lucky_transport")
 _DEFAULTS: Mapping[str, Any] = {"bots": "beginner", "cash": 5000, "max_ticks": 0}
-#: The options that a new world takes.
-OPTIONS = tuple(_DEFAULTS)
 _AGENT = "rl-agent"
 _LARGEST = 1 << 31
 #: Seeds are 1 to this: all that 31 bits tell apart but 0, which on the bridge's wire stands for "any".
@@ -128,3 +131,21 @@ def _opponent(bots: str) -> str:
             f"bots {bots!r}: expected one opponent out of {', '.join(SKILLS)} (or, of OpenRA's, {', '.join(NEAREST)})"
         )
     return names[0]
+
+
+def make_engine(variant: str = "", num_envs: int = 1, *, seed: int | None = None, **options: Any) -> WorldsEngine:
+    """Return an engine of skirmishes; `variant` is the batch's map, options as for `SkirmishWorlds`.
+
+    Raises UnknownName for another map, ConfigError for an option it does not take, SpecError for a value.
+    """
+    if variant and variant not in SkirmishWorlds.maps:
+        raise unknown_variant("skirmish", variant, SkirmishWorlds.maps)
+    check_options("skirmish", options, _DEFAULTS)
+    try:
+        worlds = SkirmishWorlds(options)
+    except ValueError as error:
+        raise SpecError(f"engine skirmish: {error}", hint="see lucky_transport_openra.skirmish.world") from error
+    names = [f"{move.action.name.lower()} {move.item_type}".rstrip() for move in MOVES]
+    return WorldsEngine(
+        worlds, "skirmish", num_envs, seed=seed or 0, map_name=variant, attributes={"task": "skirmish", "moves": names}
+    )

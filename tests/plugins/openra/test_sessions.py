@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
@@ -33,6 +34,7 @@ from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
 from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.phase import Phase
+from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra.bridge import Retry
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
 from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
@@ -298,10 +300,21 @@ def test_an_engine_that_does_not_answer_ends_the_wait_at_the_deadline(sessions: 
 
 
 def test_an_address_without_an_engine_is_not_reachable() -> None:
-    for service in ("bridge", "auto"):
+    for service in ("bridge", "batch"):
         endpoint = Endpoint("openra", f"127.0.0.1:{_free_port()}", (("service", service),))
         with pytest.raises(NotReachable, match=r"no engine at openra://.*serve skirmish --endpoint openra"):
             api.connect(str(endpoint), connect_timeout_s=0.3)
+
+
+def test_an_engine_without_our_batch_service_is_refused_with_the_remedy() -> None:
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with pytest.raises(Unimplemented, match=f"has no batch service; .*openra://127.0.0.1:{port}.service=bridge"):
+            api.connect(f"openra://127.0.0.1:{port}")
+    finally:
+        server.stop(None)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +323,7 @@ def test_an_address_without_an_engine_is_not_reachable() -> None:
         ("sesions=2", r"unknown option 'sesions'; did you mean 'sessions'\? there are bots, map, planning, rate, seed"),
         ("sessions=0", "sessions=0; expected a number of sessions, at least 1"),
         ("sessions=many", "sessions=many; expected a number of sessions"),
-        ("service=carrier-pigeon", "expected one of auto, bridge"),
+        ("service=carrier-pigeon", "expected one of batch, bridge"),
         ("rate=-1", "rate=-1; expected ticks a second"),
         ("planning=perhaps", "planning=perhaps; expected 1 or 0"),
     ],

@@ -16,11 +16,10 @@ from lucky_transport.engine import Engine
 from lucky_transport.errors import ConfigError, SpecError, UnknownName
 from lucky_transport.testing.contract import EngineContract
 from lucky_transport_openra.skirmish.batch import GRID, MOVES, SkirmishBatch
-from lucky_transport_openra.skirmish.engine import make_engine
 from lucky_transport_openra.skirmish.messages import Command, MapInfo, Observation, Order, Orders
 from lucky_transport_openra.skirmish.terrain import MAPS
 from lucky_transport_openra.skirmish.view import CHANNELS, score_of
-from lucky_transport_openra.skirmish.world import SEEDS, SkirmishWorld, SkirmishWorlds, folded
+from lucky_transport_openra.skirmish.world import SEEDS, SkirmishWorld, SkirmishWorlds, folded, make_engine
 from tests.plugins.openra.conftest import go_on, new_world
 
 WORLDS = SkirmishWorlds()

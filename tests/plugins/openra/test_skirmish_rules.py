@@ -72,16 +72,17 @@ def test_what_one_lacks_the_buildings_for_cannot_be_made(world: SkirmishWorld) -
 
 
 def test_low_power_halves_the_pace(world: SkirmishWorld) -> None:
-    build(world, "power", "barracks", "refinery")
+    build(world, "power", "barracks", "refinery", "factory", "tower", "tower")
     say(world, Order.TRAIN, item_type="rifle")
     go_on(world, 10)
-    assert look(world).production[0].remaining_ticks == KINDS["rifle"].build_ticks - 10
-    (power,) = (one for one in look(world).buildings if one.type == "power")
-    say(world, Order.SELL, actor_id=power.actor_id)
+    assert look(world).production[-1].remaining_ticks == KINDS["rifle"].build_ticks - 10
+    say(world, Order.CANCEL_PRODUCTION, item_type="rifle")
+    build(world, "tower")
+    say(world, Order.TRAIN, item_type="rifle")
     go_on(world, 10)
     seen = look(world)
     assert seen.economy.power_drained > seen.economy.power_provided
-    assert seen.production[0].remaining_ticks == KINDS["rifle"].build_ticks - 15
+    assert seen.production[-1].remaining_ticks == KINDS["rifle"].build_ticks - 5
 
 
 def test_a_refinery_comes_with_a_harvester_which_brings_money(world: SkirmishWorld) -> None:
@@ -92,25 +93,14 @@ def test_a_refinery_comes_with_a_harvester_which_brings_money(world: SkirmishWor
     assert look(world).economy.cash > before
 
 
-def test_units_come_to_the_rally_point(world: SkirmishWorld) -> None:
-    build(world, "power", "barracks")
-    say(world, Order.SET_RALLY_POINT, target_x=10, target_y=9)
-    old = {unit.actor_id for unit in look(world).units}
-    say(world, Order.TRAIN, item_type="rifle")
-    assert "unit_arrived" in go_on(world, 600)
-    (new,) = (unit for unit in look(world).units if unit.actor_id not in old)
-    assert (new.cell_x, new.cell_y, new.is_idle) == (10, 9, True)
-
-
-def test_a_unit_goes_where_it_is_sent_and_then_does_what_was_queued(world: SkirmishWorld) -> None:
+def test_a_unit_goes_where_it_is_sent(world: SkirmishWorld) -> None:
     rifle = _of_type(look(world), "rifle")[0]
     say(world, Order.MOVE, actor_id=rifle.actor_id, target_x=10, target_y=10)
-    say(world, Order.MOVE, actor_id=rifle.actor_id, target_x=12, target_y=10, queued=True)
     happened = go_on(world, 400)
     (now,) = (unit for unit in look(world).units if unit.actor_id == rifle.actor_id)
-    assert happened.count("unit_arrived") == 2
-    assert (now.cell_x, now.cell_y) == (12, 10)
-    assert (now.pos_x // CELL, now.pos_y // CELL) == (12, 10)
+    assert happened.count("unit_arrived") == 1
+    assert (now.cell_x, now.cell_y, now.is_idle) == (10, 10, True)
+    assert (now.pos_x // CELL, now.pos_y // CELL) == (10, 10)
 
 
 def test_a_unit_stops_when_it_is_told_to(world: SkirmishWorld) -> None:
@@ -119,30 +109,6 @@ def test_a_unit_stops_when_it_is_told_to(world: SkirmishWorld) -> None:
     say(world, Order.STOP, actor_id=rifle.actor_id)
     go_on(world, 20)
     assert next(unit for unit in look(world).units if unit.actor_id == rifle.actor_id) == rifle
-
-
-def test_a_guard_follows_whom_it_guards(world: SkirmishWorld) -> None:
-    guard, guarded, _ = _of_type(look(world), "rifle")
-    say(world, Order.GUARD, actor_id=guard.actor_id, target_actor_id=guarded.actor_id)
-    say(world, Order.MOVE, actor_id=guarded.actor_id, target_x=10, target_y=10)
-    go_on(world, 500)
-    units = {unit.actor_id: unit for unit in look(world).units}
-    assert abs(units[guard.actor_id].cell_x - 10) <= 4
-    assert abs(units[guard.actor_id].cell_y - 10) <= 4
-
-
-def test_a_patrol_goes_to_and_fro(world: SkirmishWorld) -> None:
-    rifle = _of_type(look(world), "rifle")[0]
-    there = (rifle.cell_x, 10)
-    say(world, Order.PATROL, actor_id=rifle.actor_id, target_x=there[0], target_y=there[1])
-    visited: list[tuple[int, int]] = []
-    for _ in range(500):
-        go_on(world, 2)
-        (now,) = (unit for unit in look(world).units if unit.actor_id == rifle.actor_id)
-        visited.append((now.cell_x, now.cell_y))
-    first = visited.index(there)
-    back = visited.index((rifle.cell_x, rifle.cell_y), first)
-    assert there in visited[back:]
 
 
 def test_fog_hides_the_enemy_and_a_scout_finds_him(world: SkirmishWorld) -> None:
@@ -184,7 +150,7 @@ def test_a_player_cannot_command_the_enemy(world: SkirmishWorld) -> None:
     own = {unit.actor_id for unit in look(world).units}
     enemys = next(number for number in range(1, 20) if number not in own)
     say(world, Order.MOVE, actor_id=enemys, target_x=3, target_y=3)
-    say(world, Order.SELL, actor_id=enemys)
+    say(world, Order.STOP, actor_id=enemys)
     assert look(world).military.order_count == before
 
 
