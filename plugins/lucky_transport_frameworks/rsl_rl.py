@@ -3,7 +3,7 @@
 env = LuckyVecEnv(lucky_transport.make("mujoco:quadruped-walk", num_envs=64, framework="rsl_rl"))
 OnPolicyRunner(env, config, log_dir=None, device="cpu").learn(100)
 
-The config is rsl_rl's own; `examples/rsl_rl.py` has a short one of rsl_rl 5.
+The config is rsl_rl's own; `docs/examples/train_rsl_rl.py` has a short one of rsl_rl 5.
 """
 
 # pyright: reportMissingImports=false
@@ -74,7 +74,7 @@ class LuckyVecEnv(VecEnv):
     ) -> tuple[TensorDict, dict[str, Any]]:
         """Start a new episode in every env; returns the observations and {}."""
         self._observations = self._grouped(self.env.reset(seed=seed, options=options)[0])
-        self.episode_length_buf.zero_()
+        self.episode_length_buf = torch.zeros_like(self.episode_length_buf)  # the runner's may be of inference mode
         return self._observations, {}
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:

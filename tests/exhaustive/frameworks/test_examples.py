@@ -1,4 +1,4 @@
-"""The plugin's examples give the same numbers over both transports, and `RecordVideo` writes films of our env."""
+"""The pages' examples give the same numbers over both transports, and `RecordVideo` writes films of our env."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ import pytest
 import lucky_transport
 from tests.support.pages import DOCS, blocks
 
-#: Example -> the packages it needs, its function, and arguments that make it short.
-EXAMPLES: dict[str, tuple[tuple[str, ...], str, tuple[int, ...]]] = {
-    "sb3": (("stable_baselines3",), "train", (512, 8)),
-    "rsl_rl": (("rsl_rl",), "train", (1, 4)),
-    "torchrl": (("torchrl",), "train", (2, 4)),
-    "skrl": (("skrl",), "train", (64, 4)),
-    "lerobot": ((), "evaluate", (3, 2)),
-    "rllib": (("ray",), "train", (1, 2)),
+#: Example -> the packages it needs, and arguments that make it short.
+EXAMPLES: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
+    "train_sb3": (("stable_baselines3",), (512, 8)),
+    "train_rsl_rl": (("rsl_rl",), (1, 4)),
+    "train_torchrl": (("torchrl",), (2, 4)),
+    "train_skrl": (("skrl",), (64, 4)),
+    "evaluate_lerobot": ((), (3, 2)),
+    "train_rllib": (("ray",), (1, 2)),
 }
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_gives_the_same_numbers_over_both_transports(name: str, request: pytest.FixtureRequest) -> None:
-    packages, function, arguments = EXAMPLES[name]
+def test_an_example_gives_the_same_numbers_over_both_transports(
+    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages, arguments = EXAMPLES[name]
     for package in ("mujoco", "grpc", *packages):
         pytest.importorskip(package, reason=f"{package} is not installed")
     if packages:
         request.getfixturevalue("torch")
-    run: Any = getattr(importlib.import_module(f"lucky_transport_frameworks.examples.{name}"), function)
+    monkeypatch.syspath_prepend(DOCS / "examples")
+    run: Any = getattr(importlib.import_module(name), name.partition("_")[0])
     over_shm, over_grpc = (run(*arguments, transport=transport) for transport in ("shm", "grpc"))
     assert over_shm == over_grpc
     assert len(over_shm) >= 2
@@ -37,10 +40,9 @@ def test_an_example_gives_the_same_numbers_over_both_transports(name: str, reque
 
 
 def test_the_page_on_rsl_rl_shows_the_config_that_its_example_runs_with() -> None:
-    root = Path(__file__).parents[3]
-    example = (root / "plugins/lucky_transport_frameworks/examples/rsl_rl.py").read_text()
+    example = (DOCS / "examples/train_rsl_rl.py").read_text()
     config = example[example.index("NETWORK = ") : example.index("def train(")].strip()
-    assert config in (root / "docs/how-to/rsl-rl.md").read_text()
+    assert config in (DOCS / "how-to/rsl-rl.md").read_text()
 
 
 def test_record_video_writes_a_film(make: Any, tmp_path: Path) -> None:

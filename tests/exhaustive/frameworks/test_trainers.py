@@ -121,6 +121,9 @@ def test_the_runner_trains(make: Any, adapter: Any, torch: Any) -> None:
     before = [one.detach().clone() for one in runner.alg.get_policy().parameters()]
     runner.learn(5)
     assert any(not torch.equal(old, new) for old, new in zip(before, runner.alg.get_policy().parameters(), strict=True))
+    observations, _ = env.reset(seed=3)
+    assert torch.equal(observations["policy"], env.get_observations()["policy"])
+    assert env.episode_length_buf.tolist() == [0] * 4
 
 
 def test_a_step_tells_time_outs_terms_and_last_observations(adapter: Any, torch: Any) -> None:

@@ -2,6 +2,7 @@
 
 # pyright: reportMissingImports=false
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -21,16 +22,27 @@ CONFIG = {
 }
 
 
-def train(updates: int = 300, num_envs: int = 64, **settings: Any) -> list[float]:
-    """Train for `updates` times 32 steps; returns the mean rewards of the steps of an evaluation."""
+def train(updates: int = 300, num_envs: int = 64, seed: int = 0, steps: int = 50, **settings: Any) -> list[float]:
+    """Train for `updates` times 32 steps; returns the mean rewards of the steps of an evaluation without noise."""
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    env = LuckyVecEnv(lucky_transport.make("mujoco:quadruped-walk", num_envs, framework="rsl_rl", **settings), seed=0)
+    torch.manual_seed(seed)
+    made = lucky_transport.make("mujoco:quadruped-walk", num_envs, framework="rsl_rl", **settings)
+    env = LuckyVecEnv(made, seed=seed)
     runner = OnPolicyRunner(env, CONFIG, log_dir=None, device="cpu")
     runner.learn(updates)
-    policy = runner.get_inference_policy()
-    rewards = [float(env.step(policy(env.get_observations()))[1].mean()) for _ in range(50)]
+    rewards = evaluate(env, runner.get_inference_policy(), steps)
     env.close()
+    return rewards
+
+
+@torch.no_grad()
+def evaluate(env: LuckyVecEnv, policy: Callable[[Any], torch.Tensor], steps: int) -> list[float]:
+    """Return the mean rewards of so many steps, from a reset on."""
+    seen, _ = env.reset(seed=1_000_000)
+    rewards = list[float]()
+    for _ in range(steps):
+        seen, reward, *_ = env.step(policy(seen))
+        rewards.append(float(reward.mean()))
     return rewards
 
 
