@@ -54,18 +54,15 @@ def make_engine(engine: str, num_envs: int = 1, *, seed: int | None = None, **op
     Raises UnknownName (engine or variant), MissingExtra, ConfigError (num_envs, or an option the engine does not have),
     SpecError (an option's value).
     """
-    return _make_engine(engine, num_envs, False, seed=seed, **options)
+    return _make_engine(engine, num_envs, seed=seed, **options)
 
 
-def _make_engine(
-    engine: str, num_envs: int, own_process: bool, /, *, seed: int | None = None, **options: Any
-) -> Engine:
+def _make_engine(engine: str, num_envs: int, /, *, seed: int | None = None, **options: Any) -> Engine:
     check_num_envs(num_envs)
     _check_name(engine, "make_engine")
     name, _, variant = engine.partition(":")
     info = registry().engine(engine)
-    target = (own_process and info.sole_factory) or info.factory
-    factory = load(target, owner=f"engine {name!r}", extra=info.extra)
+    factory = load(info.factory, owner=f"engine {name!r}", extra=info.extra)
     if seed is not None:
         options["seed"] = seed
     check_call(name, factory, options)
@@ -139,14 +136,12 @@ def serve(
     num_envs: int = 1,
     seed: int | None = None,
     options: Mapping[str, Any] | None = None,
-    own_process: bool = False,
     **settings: Any,
 ) -> Serving:
     """Run an engine at one or several endpoints in this process; returns when clients can connect.
 
-    `own_process`: this process does nothing else, so `libenv` need not start another for its library. Use the result as
-    a context manager or call its `stop`. The setting `interceptors` is for the engine's side here. Raises what
-    `make_engine` and the transports' servers raise.
+    Use the result as a context manager or call its `stop`. The setting `interceptors` is for the engine's side here.
+    Raises what `make_engine` and the transports' servers raise.
     """
     if not isinstance(engine, Engine):
         _check_name(engine, "serve")
@@ -156,7 +151,7 @@ def serve(
     rates = parse_rates(resolved.stream_fps)
     interceptors = chosen_interceptors(resolved)
     if isinstance(engine, str):
-        engine = _make_engine(engine, num_envs, own_process, **{"seed": seed, **(options or {})})
+        engine = _make_engine(engine, num_envs, **{"seed": seed, **(options or {})})
     return Serving(
         engine,
         servers,

@@ -61,9 +61,7 @@ class EngineInfo(NamedTuple):
 
     `factory`: "module:function", called as `f(variant, num_envs=..., **options) -> Engine`, where `variant` is what
     stands behind the colon of "name:variant" ("" when nothing does). `worlds`: "module:function" that returns the
-    `Worlds` of an engine with sessions, for clients that need their messages ("" = no sessions). `sole_factory`: called
-    in place of `factory` where the process belongs to this engine alone, as that of `lucky-transport serve` does ("" =
-    `factory`).
+    `Worlds` of an engine with sessions, for clients that need their messages ("" = no sessions).
     """
 
     name: str
@@ -72,7 +70,6 @@ class EngineInfo(NamedTuple):
     variants: tuple[str, ...] = ()
     extra: str = ""
     worlds: str = ""
-    sole_factory: str = ""
 
 
 class CommandInfo(NamedTuple):

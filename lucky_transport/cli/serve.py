@@ -117,7 +117,6 @@ def serve(
                     num_envs=num_envs,
                     seed=seed,
                     options=engine_options,
-                    own_process=True,
                     **settings,
                 )
         except TransportError as error:

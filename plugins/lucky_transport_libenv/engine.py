@@ -26,7 +26,6 @@ from lucky_transport.messages import (
     SetStateResponse,
 )
 from lucky_transport_libenv.env_slice import EnvOperation, EnvSlice
-from lucky_transport_libenv.isolation import IsolatedEngine
 from lucky_transport_libenv.library import GET_STATE, SET_STATE, Library, StateFunctions
 from lucky_transport_libenv.options import LibenvSettings
 from lucky_transport_libenv.places import Places
@@ -197,20 +196,6 @@ def make_engine(
 ) -> Engine:
     """Return an engine of the library `variant`; `options` go to it, `libenv` holds our own (`LibenvSettings`).
 
-    The library runs in a process of its own unless `isolated` is False. Raises as `LibenvEngine`, and NotReachable with
-    the library's last words when it ended that process.
+    The library runs in this process. Raises as `LibenvEngine`.
     """
-    settings = LibenvSettings.of(libenv)
-    if settings.isolated is False:
-        return LibenvEngine(variant, num_envs, options, settings, seed)
-    return IsolatedEngine(variant, num_envs, options, settings, seed)
-
-
-def make_sole_engine(
-    variant: str = "", num_envs: int = 1, *, seed: int | None = None, libenv: Any = None, **options: Any
-) -> Engine:
-    """Return what `make_engine` does, for a process of one engine: there the library runs unless `isolated` is True."""
-    settings = LibenvSettings.of(libenv)
-    if settings.isolated:
-        return IsolatedEngine(variant, num_envs, options, settings, seed)
-    return LibenvEngine(variant, num_envs, options, settings, seed)
+    return LibenvEngine(variant, num_envs, options, LibenvSettings.of(libenv), seed)

@@ -43,19 +43,6 @@ class OptionBlock:
         self.value = Options(self._items, len(options))
 
 
-def as_json(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options that mean the same, of JSON's types only."""
-    return {name: _plain(value) for name, value in options.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        value = np.frombuffer(value, np.uint8)
-    if isinstance(value, np.ndarray):
-        return {"dtype": value.dtype.name, "values": value.ravel().tolist()}
-    return value
-
-
 def _encoded(name: str) -> bytes:
     encoded = name.encode(errors="replace")
     if not encoded or len(encoded) >= MAX_NAME_BYTES - 1 or b"\0" in encoded:
@@ -112,14 +99,12 @@ class LibenvSettings:
 
     handles: how many envs of the library make the batch, each with num_envs / handles rows. 1: as gym3 does it, and
     the fastest. num_envs: each row on its own, which can be held and reset. threads: how many of them step at a time.
-    seed_option: the library's int option that is its seed, "" when it has none. isolated: whether the library gets a
-    process of its own; None: where this process is not the engine's already.
+    seed_option: the library's int option that is its seed, "" when it has none.
     """
 
     handles: int = 1
     threads: int = 1
     seed_option: str = ""
-    isolated: bool | None = None
 
     @classmethod
     def of(cls, values: Any) -> Self:
@@ -136,9 +121,8 @@ class LibenvSettings:
             if name not in known:
                 hint = f"{did_you_mean(name, known)}it has {', '.join(known)}"
                 raise ConfigError(f"option libenv has no {name!r}", backend="libenv", hint=hint)
-            kinds = (type(known[name].default), bool) if name == "isolated" else (type(known[name].default),)
-            if type(value) not in kinds:
-                raise SpecError(f"option libenv: {name} = {value!r}: expected {' or '.join(k.__name__ for k in kinds)}")
+            if type(value) is not (kind := type(known[name].default)):
+                raise SpecError(f"option libenv: {name} = {value!r}: expected {kind.__name__}")
         return cls(**values)
 
     def check(self, num_envs: int) -> None:

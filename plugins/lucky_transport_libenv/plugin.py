@@ -13,8 +13,7 @@ def lucky_transport_engines() -> list[EngineInfo]:
         EngineInfo(
             name="libenv",
             factory="lucky_transport_libenv.engine:make_engine",
-            sole_factory="lucky_transport_libenv.engine:make_sole_engine",
-            summary="any library with the libenv C interface, in a process of its own: libenv:PATH",
+            summary="any library with the libenv C interface: libenv:PATH",
         )
     ]
 

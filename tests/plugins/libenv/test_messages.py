@@ -24,7 +24,7 @@ from lucky_transport.spec.composite import Part, pack
 from lucky_transport_libenv.export.requests import read_request
 from lucky_transport_libenv.export.tensors import Tensor, tensors_of
 from lucky_transport_libenv.interface import Dtype, ScalarType
-from lucky_transport_libenv.options import LibenvSettings, OptionBlock, as_json
+from lucky_transport_libenv.options import LibenvSettings, OptionBlock
 
 INT32 = np.iinfo(np.int32)
 FLOATS = st.floats(width=32, allow_nan=False)
@@ -108,11 +108,6 @@ def test_what_has_no_exact_type_is_refused_by_name(value: Any) -> None:
 def test_a_name_that_does_not_fit_is_refused(name: str) -> None:
     with pytest.raises(SpecError, match="bytes, expected 1 to 126"):
         OptionBlock({name: 1})
-
-
-@given(st.dictionaries(st.text("abc_", min_size=1, max_size=9), VALUES, max_size=4))
-def test_options_mean_the_same_after_a_journey_as_json(options: dict[str, Any]) -> None:
-    assert in_c(json.loads(json.dumps(as_json(options)))) == in_c(options)
 
 
 def test_the_settings_are_those_of_the_readme() -> None:

@@ -32,7 +32,7 @@ WIRES = [
 
 
 def trajectory(sample: str, endpoint: str, mode: str, handles: int) -> dict[str, NDArray[Any]]:
-    settings = {"handles": handles, "seed_option": "seed", "isolated": False}
+    settings = {"handles": handles, "seed_option": "seed"}
     options = {"episode_steps": 9, "libenv": settings}
     with (
         lt.serve(f"libenv:{sample}", endpoint.format(name=unique_name()), num_envs=4, options=options) as serving,
@@ -79,10 +79,3 @@ def test_in_same_step_mode_the_trajectory_is_the_librarys_own(sample: str) -> No
             seen = views(buffers.observations, engine.spec.observation_parts)
             assert found['observations["position"]'][step].tobytes() == seen["position",].tobytes(), step
             assert found["rewards"][step].tobytes() == buffers.rewards.tobytes(), step
-
-
-def test_a_process_in_between_changes_nothing(sample: str) -> None:
-    options = {"episode_steps": 9, "libenv": {"seed_option": "seed"}}
-    with lt.make(f"libenv:{sample}", 4, options=options, transport="inproc") as env:
-        found = record_env(env, 40, seed=5)
-    assert first_difference(found, trajectory(sample, "inproc://{name}", "NEXT_STEP", 1)) is None
