@@ -52,11 +52,6 @@ class EngineEnvironment(MCPEnvironment):
         """The present episode's id, "" before the first reset."""
         return self._episode_id
 
-    @property
-    def has_episode(self) -> bool:
-        """True once a reset has found a place."""
-        return self._episode is not None
-
     def set_episode_id(self, episode_id: str) -> None:
         """Set the id of the episode that is to begin, for a client that names none."""
         self._episode_id = episode_id

@@ -40,11 +40,7 @@ with warnings.catch_warnings():  # some of what they import warns of its own fut
         ConcurrencyConfig,
         EnvironmentMetadata,
         Observation,
-        ResetRequest,
-        ResetResponse,
         State,
-        StepRequest,
-        StepResponse,
     )
 
 __all__ = [
@@ -57,12 +53,8 @@ __all__ = [
     "ListToolsAction",
     "MCPEnvironment",
     "Observation",
-    "ResetRequest",
-    "ResetResponse",
     "SessionCapacityError",
     "State",
-    "StepRequest",
-    "StepResponse",
     "Tool",
     "ToolAnnotations",
     "ToolError",

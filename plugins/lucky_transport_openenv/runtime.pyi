@@ -9,12 +9,8 @@ HTTPEnvServer: Any
 ListToolsAction: Any
 MCPEnvironment: Any
 Observation: Any
-ResetRequest: Any
-ResetResponse: Any
 SessionCapacityError: Any
 State: Any
-StepRequest: Any
-StepResponse: Any
 Tool: Any
 ToolAnnotations: Any
 ToolError: Any

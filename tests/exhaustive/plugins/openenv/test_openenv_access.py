@@ -1,12 +1,14 @@
-"""Who may talk to the server, how long a request may be, and to whom an episode belongs."""
+"""Who may talk to the server, how long a request may be, to whom an episode belongs, and the examples of the page."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import AsyncExitStack, closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ from tests.support.waiting import PATIENCE_S
 pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the server's own threads too
 
 Serve = Callable[..., Any]
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "openenv.md"
 TOKEN = "a token of 26 characters.."
 ROUTES = (
     ("GET", "/health"),
@@ -70,8 +73,7 @@ def health(serving: Any, **headers: str) -> int:
 
 def check_answered(serving: Any, **headers: str) -> None:
     """A client with these headers plays, over HTTP and over a WebSocket."""
-    with http(serving, **headers) as client:
-        assert client.post("/reset", json={}).status_code == 200
+    assert health(serving, **headers) == 200
     with connect(f"ws://{serving.endpoints[0].address}/ws", additional_headers=headers) as ws:
         ws.send(json.dumps({"type": "reset", "data": {}}))
         assert json.loads(ws.recv(PATIENCE_S))["type"] == "observation"
@@ -225,12 +227,12 @@ def test_a_request_that_is_too_long_is_refused_however_it_comes(serve: Serve) ->
     serving = serve("cartpole", max_bytes=2000)
     long = json.dumps({"seed": 1, "options": {"x": "x" * 2000}}).encode()
     with http(serving) as client:
-        for path in ("/reset", "/step", "/mcp", "/mcp/http", "/nowhere"):
+        for path in ("/mcp", "/mcp/http", "/nowhere"):
             for content in (long, iter([long[:1500], long[1500:]])):
                 answer = client.post(path, content=content, headers={"content-type": "application/json"})
                 assert answer.status_code == 413, path
                 assert "longer than 2000 bytes" in answer.text
-        assert client.post("/reset", json={"seed": 1}).status_code == 200
+        assert client.post("/mcp", json={}).status_code == 200
     with connect(f"ws://{serving.endpoints[0].address}/ws") as ws:
         ws.send(long.decode())
         with pytest.raises(ConnectionClosed) as closed:
@@ -241,78 +243,65 @@ def test_a_request_that_is_too_long_is_refused_however_it_comes(serve: Serve) ->
 
 def test_sixteen_mebibytes_are_the_default(serve: Serve) -> None:
     with http(serve("cartpole")) as client:
-        assert client.post("/reset", content=b" " * (16 << 20)).status_code != 413
-        assert client.post("/reset", content=b" " * ((16 << 20) + 1)).status_code == 413
+        assert client.post("/mcp", content=b" " * (16 << 20)).status_code != 413
+        assert client.post("/mcp", content=b" " * ((16 << 20) + 1)).status_code == 413
 
 
 # episodes belong to who began them
 
 
-def play(client: httpx.Client, episode: str) -> list[int]:
-    """Return the statuses of all that can be done with an episode, but for ending it."""
-    return [
-        client.post("/step", json={"action": {"action": []}, "episode_id": episode}).status_code,
-        client.get("/state", params={"episode_id": episode}).status_code,
-    ]
+def together(serving: Any, tokens: tuple[str | None, ...], play: Callable[..., Any]) -> Any:
+    """Return what `play` returns for MCP clients with these tokens, each with a connection of its own."""
+    from fastmcp import Client  # pyright: ignore[reportMissingImports]
 
+    async def connected() -> Any:
+        async with AsyncExitStack() as stack:
+            address = f"{url(serving)}/mcp/http"
+            return await play(*[await stack.enter_async_context(Client(address, auth=one)) for one in tokens])
 
-@pytest.mark.parametrize("name", ["", "mine"])
-def test_an_episode_belongs_to_the_connection_that_began_it(serve: Serve, name: str) -> None:
-    serving = serve("cartpole", capacity=2)
-    with http(serving) as one, http(serving) as two:
-        begun = one.post("/reset", json={"seed": 1, **({"episode_id": name} if name else {})}).json()
-        episode = begun["observation"]["episode_id"]
-        assert play(one, episode) == [200, 200]
-        assert play(two, episode) == [404, 404]
-        assert two.post("/close", json={"episode_id": episode}).status_code == 404
-        told = two.get("/state", params={"episode_id": episode}).json()["detail"]
-        assert f"no episode '{episode}' of this connection, or of its bearer token" in told
-        assert two.post("/reset", json={"episode_id": episode}).json()["observation"]["ticks"] == 0
-        assert one.post("/step", json={"action": {}, "episode_id": episode}).json()["observation"]["ticks"] == 2
-        assert len(serving.host.sessions.ids()) == 2
+    return asyncio.run(connected())
 
 
 def test_an_episode_with_a_token_goes_on_from_any_connection(serve: Serve) -> None:
-    serving = serve("cartpole")
-    mine = {"authorization": "Bearer of my own"}
-    with http(serving, **mine) as one:
-        one.post("/reset", json={"episode_id": "mine"})
-    with http(serving, **mine) as two, http(serving, authorization="Bearer of another") as other:
-        assert play(two, "mine") == [200, 200]
-        assert play(other, "mine") == [404, 404]
+    async def play(one: Any, same: Any, other: Any) -> Any:
+        named = {"episode_id": (await one.call_tool("start_episode", {})).structured_content["episode_id"]}
+        return [await client.call_tool("observe", named, raise_on_error=False) for client in (same, other)]
+
+    own, foreign = together(serve("cartpole"), ("of my own", "of my own", "of another"), play)
+    assert (own.is_error, foreign.is_error) == (False, True)
+    assert "of this connection, or of its bearer token" in foreign.content[0].text
 
 
 def test_openenvs_own_routes_do_not_find_an_episode_by_its_id(serve: Serve) -> None:
     serving = serve("cartpole")
-    with http(serving) as one, http(serving) as two:
-        episode = one.post("/reset", json={}).json()["observation"]["episode_id"]
+
+    async def play(one: Any) -> Any:
+        episode = (await one.call_tool("start_episode", {})).structured_content["episode_id"]
+        await asyncio.to_thread(try_to_act, episode)
+        return (await one.call_tool("observe", {"episode_id": episode})).structured_content["ticks"]
+
+    def try_to_act(episode: str) -> None:
         call = {"name": "act", "arguments": {"action": []}, "session_id": episode}
-        answer = two.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).json()
-        assert "ticks" not in json.dumps(answer)
-        closing = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": {"session_id": episode}}
-        assert "error" in {key for key, value in two.post("/mcp", json=closing).json().items() if value}
+        with http(serving) as two:
+            answer = two.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).json()
+            assert "ticks" not in json.dumps(answer)
+            closing = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": {"session_id": episode}}
+            assert "error" in {key for key, value in two.post("/mcp", json=closing).json().items() if value}
         with connect(f"ws://{serving.endpoints[0].address}/ws?session_id={episode}") as ws:
             with suppress(ConnectionClosed):
                 ws.send(json.dumps({"type": "step", "data": {"action": []}}))
             assert json.loads(ws.recv(PATIENCE_S))["type"] == "error"
-        assert one.get("/state", params={"episode_id": episode}).json()["step_count"] == 0
+
+    assert together(serving, (None,), play) == 0
 
 
 def test_an_mcp_client_does_not_find_anothers_episode(serve: Serve) -> None:
-    from fastmcp import Client  # pyright: ignore[reportMissingImports]
+    async def play(one: Any, two: Any) -> Any:
+        named = {"episode_id": (await one.call_tool("start_episode", {})).structured_content["episode_id"]}
+        tried = [(two, tool) for tool in ("act", "observe", "end_episode")] + [(one, "act")]
+        return [await client.call_tool(tool, named, raise_on_error=False) for client, tool in tried]
 
-    serving = serve("cartpole")
-
-    async def tried() -> list[Any]:
-        async with Client(f"{url(serving)}/mcp/http") as one, Client(f"{url(serving)}/mcp/http") as two:
-            begun = (await one.call_tool("start_episode", {})).structured_content
-            named = {"episode_id": begun["episode_id"]}
-            foreign = [
-                await two.call_tool(tool, named, raise_on_error=False) for tool in ("act", "observe", "end_episode")
-            ]
-            return [*foreign, await one.call_tool("act", named, raise_on_error=False)]
-
-    *foreign, own = asyncio.run(tried())
+    *foreign, own = together(serve("cartpole"), (None, None), play)
     assert [one.is_error for one in foreign] == [True] * 3
     assert all("NOT_FOUND: no episode" in one.content[0].text for one in foreign)
     assert not own.is_error
@@ -332,3 +321,33 @@ def test_openenvs_tool_client_keeps_its_session_over_http_and_websocket(serve: S
 
     assert "5" in json.dumps(asyncio.run(played()), default=str)
     assert serving.host.sessions.ids() == []
+
+
+# what the server tells about itself, and the page
+
+
+def test_it_is_served_at_an_address_of_ipv6_too() -> None:
+    with api.serve("toy", "openenv://[::1]:0") as serving:
+        assert re.fullmatch(r"\[::1\]:\d+", serving.endpoints[0].address)
+        assert httpx.get(f"{url(serving)}/health", trust_env=False).is_success
+
+
+def test_the_schemas_and_the_metadata_are_the_engines_own(serve: Serve) -> None:
+    with http(serve("cartpole")) as client:
+        told = {name: client.get(f"/{name}").json() for name in ("schema", "metadata", "health")}
+        assert [client.post(path, json={}).status_code for path in ("/reset", "/step")] == [404, 404]
+    schema = told["schema"]
+    assert schema["action"]["properties"]["action"]["items"]["properties"] == {"move_right": {"type": "boolean"}}
+    assert "pole_angle" in schema["observation"]["properties"]["observation"]["properties"]
+    assert told["metadata"]["name"] == "cartpole"
+    assert told["health"] == {"status": "healthy"}
+
+
+def test_the_pages_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, Any] = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        exec(compile(block, str(PAGE), "exec"), namespace)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("{'result': ")
+    assert printed[1] == "5"
+    assert "scene_get_info" in printed[2] or "act" in printed[2]
