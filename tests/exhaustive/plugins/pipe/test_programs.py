@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import subprocess
 import sys
@@ -15,8 +16,8 @@ from click.testing import CliRunner
 
 from lucky_transport.errors import UnknownName
 from lucky_transport_pipe import __main__ as program
-from lucky_transport_pipe.examples import genetic, gradient
 from lucky_transport_pipe.instance import Instance
+from tests.support.pages import DOCS
 from tests.support.waiting import PATIENCE_S
 
 SOURCE = Path(__file__).parents[3] / "plugins" / "pipe" / "peer.cs"
@@ -54,21 +55,26 @@ def test_a_dotnet_engine_is_started_played_and_told_to_quit(name: str, dotnet: l
         assert unity.warnings == ("set speed 2",)
 
 
-@pytest.mark.parametrize("example", [genetic, gradient], ids=["genetic", "gradient"])
+def _example(monkeypatch: pytest.MonkeyPatch, name: str, arguments: str) -> list[float]:
+    """Run an example of the page and return the mean score of each epoch."""
+    monkeypatch.syspath_prepend(DOCS / "examples" / "unity")
+    monkeypatch.setattr(sys, "argv", ["example", *arguments.split()])
+    return importlib.import_module(name).main()
+
+
+@pytest.mark.parametrize("example", ["genetic", "gradient"])
 def test_an_example_improves_its_score(
-    example: Any, name: str, serving: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    example: str, name: str, serving: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["example", "--pipe", name, "--epochs", "5", "--sessions", "16"])
     with serving():
-        means = example.main()
+        means = _example(monkeypatch, example, f"--pipe {name} --epochs 5 --sessions 16")
     assert means[-1] > 1.5 * means[0]
 
 
 def test_an_example_starts_an_engine_of_its_own(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["example", "--epochs", "1", "--sessions", "2"])
-    assert len(genetic.main()) == 1
+    assert len(_example(monkeypatch, "genetic", "--epochs 1 --sessions 2")) == 1
     assert capsys.readouterr().out.startswith("epoch 0: mean ")
 
 

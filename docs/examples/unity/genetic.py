@@ -2,17 +2,16 @@
 
 How to start it (an engine of ours is started, unless there is another one):
 
-    python -m lucky_transport_pipe.examples.genetic
-    python -m lucky_transport_pipe.examples.genetic --executable ./Training.x86_64
-    python -m lucky_transport_pipe.examples.genetic --pipe train             # waits for an editor, or for `serve`
+    python docs/examples/unity/genetic.py
+    python docs/examples/unity/genetic.py --executable ./Training.x86_64
+    python docs/examples/unity/genetic.py --pipe train             # waits for an editor, or for `serve`
 """
 
 from __future__ import annotations
 
 import numpy as np
+from cart_pole import PARAMETERS, arguments, init_of, open_instance, play
 from numpy.typing import NDArray
-
-from lucky_transport_pipe.examples.cart_pole import PARAMETERS, arguments, init_of, open_instance, play
 
 
 def next_generation(

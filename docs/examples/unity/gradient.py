@@ -3,17 +3,16 @@ perturbations of one agent, each played in a session of its own.
 
 How to start it (an engine of ours is started, unless there is another one):
 
-    python -m lucky_transport_pipe.examples.gradient
-    python -m lucky_transport_pipe.examples.gradient --executable ./Training.x86_64
-    python -m lucky_transport_pipe.examples.gradient --pipe train            # waits for an editor, or for `serve`
+    python docs/examples/unity/gradient.py
+    python docs/examples/unity/gradient.py --executable ./Training.x86_64
+    python docs/examples/unity/gradient.py --pipe train            # waits for an editor, or for `serve`
 """
 
 from __future__ import annotations
 
 import numpy as np
+from cart_pole import PARAMETERS, arguments, init_of, open_instance, play
 from numpy.typing import NDArray
-
-from lucky_transport_pipe.examples.cart_pole import PARAMETERS, arguments, init_of, open_instance, play
 
 _SIGMA = 0.3
 _STEP = 0.5
