@@ -11,14 +11,14 @@ from rsl_rl.runners import OnPolicyRunner
 import lucky_transport
 from lucky_transport_frameworks.rsl_rl import LuckyVecEnv
 
-NETWORK = {"class_name": "MLPModel", "hidden_dims": [128, 64], "activation": "elu"}
+NETWORK = {"class_name": "MLPModel", "hidden_dims": [128, 64], "activation": "elu", "obs_normalization": True}
 CONFIG = {
     "num_steps_per_env": 32,
     "save_interval": 1000,
     "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
     "actor": NETWORK | {"distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 0.3}},
     "critic": NETWORK,
-    "algorithm": {"class_name": "PPO", "num_mini_batches": 4, "num_learning_epochs": 5},
+    "algorithm": {"class_name": "PPO", "desired_kl": 0.02, "learning_rate": 3e-4, "entropy_coef": 0.001},
 }
 
 

@@ -45,6 +45,23 @@ def test_the_page_on_rsl_rl_shows_the_config_that_its_example_runs_with() -> Non
     assert config in (DOCS / "how-to/rsl-rl.md").read_text()
 
 
+def test_the_training_of_the_readme_ends_alike_over_every_transport(
+    torch: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for package in ("mujoco", "grpc", "rsl_rl"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    monkeypatch.syspath_prepend(DOCS / "examples")
+    walk = importlib.import_module("walk")
+    assert walk.compare(1, 4, 0, 20)
+    printed = capsys.readouterr().out
+    assert "EQUAL over grpc, shm, inproc" in printed
+    assert printed.count("times what standing still earns") == 3
+    seeds = iter((0, 0, 1))
+    monkeypatch.setattr(walk, "train", lambda *_, transport: [float(next(seeds))] * 20)
+    assert not walk.compare(1, 4, 0, 20)
+    assert "DIFFERENT" in capsys.readouterr().out
+
+
 def test_record_video_writes_a_film(make: Any, tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     moviepy = pytest.importorskip("moviepy", reason="MoviePy is not installed: pip install moviepy")
