@@ -1,1 +1,1 @@
-"""Our env in the training libraries that people use, and a small PPO to start with."""
+"""Our env in the training libraries that people use."""

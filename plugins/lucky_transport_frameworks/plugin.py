@@ -21,5 +21,4 @@ def lucky_transport_frameworks() -> list[FrameworkInfo]:
         FrameworkInfo(
             "cleanrl", "NextStep", "gymnasium.wrappers.vector.RecordEpisodeStatistics(env)", keeps_observations=False
         ),
-        FrameworkInfo("ppo", "SameStep", "lucky_transport_frameworks.ppo.Learner(env)", keeps_observations=False),
     ]

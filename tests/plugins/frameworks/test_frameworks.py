@@ -63,7 +63,7 @@ def test_an_adapter_refuses_an_env_that_hands_out_views() -> None:
     with make(autoreset_mode="SameStep", copy=False) as env:
         with pytest.raises(ConfigError, match=r"sb3 keeps an observation .*without copy=False"):
             check_made_for("sb3", env)
-        check_made_for("ppo", env)
+        check_made_for("lerobot", env)
 
 
 def test_rllib_refuses_settings_that_hand_out_views() -> None:
