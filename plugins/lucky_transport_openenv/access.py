@@ -23,6 +23,8 @@ CONNECTION = "lucky_connection"
 #: Who sent the request under way, and so owns what it opens: its Authorization header, or else its connection.
 OWNER: ContextVar[bytes | str] = ContextVar("owner", default="")
 
+#: HTTP's statuses of what is refused here.
+_HTTP = {Status.PERMISSION_DENIED: 403, Status.UNAUTHENTICATED: 401, Status.RESOURCE_EXHAUSTED: 413}
 _AUTHORITY = re.compile(r"(?:\[([\da-f:.]+)\]|([^\s/@:\[\]]+))(?::\d*)?")
 
 
@@ -54,7 +56,7 @@ class AccessControl:
             if scope["type"] == "http":
                 receive = await self._read(receive)
         except EpisodeError as error:
-            await respond(scope, error)(scope, receive, send)
+            await _response(error)(scope, receive, send)
             return
         OWNER.set(authorization or scope["state"][CONNECTION])
         await self._app(scope, receive, send)
@@ -81,7 +83,7 @@ class AccessControl:
             body += message.get("body", b"")
             if len(body) > self._max_bytes:
                 text = f"the request is longer than {self._max_bytes} bytes; serve with ?max_bytes=N"
-                raise EpisodeError(Status.RESOURCE_EXHAUSTED, text, 413)
+                raise EpisodeError(Status.RESOURCE_EXHAUSTED, text)
         first = [{**message, "body": bytes(body)}]
 
         async def again() -> Any:
@@ -90,11 +92,10 @@ class AccessControl:
         return again
 
 
-def respond(request: Any, error: Any) -> Any:
-    """Return the response that tells an EpisodeError."""
+def _response(error: EpisodeError) -> Any:
     headers = {"WWW-Authenticate": "Bearer"} if error.status is Status.UNAUTHENTICATED else None
     content = {"detail": str(error), "status": error.status.name}
-    return fastapi.responses.JSONResponse(content, status_code=error.http_status, headers=headers)
+    return fastapi.responses.JSONResponse(content, status_code=_HTTP[error.status], headers=headers)
 
 
 def _header(scope: Any, name: bytes) -> bytes:

@@ -25,8 +25,8 @@ from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.spec.actions import Bounds, check_actions
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport_openenv.arrays import observation_of, observation_schema, row_schema, write_action
 from lucky_transport_openenv.episode import Episode, Episodes, View, needs_reset, no_place
+from lucky_transport_openenv.messages import observation_of, observation_schema, row_schema, write_action
 from lucky_transport_openenv.options import ServerOptions
 
 _SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")

@@ -12,9 +12,8 @@ from lucky_transport.errors import SessionEnded
 from lucky_transport_openenv.episode import Episode, Episodes, View, needs_reset
 from lucky_transport_openenv.errors import refused
 from lucky_transport_openenv.models import EngineObservation, observation_of
-from lucky_transport_openenv.play_tools import play_tools
 from lucky_transport_openenv.runtime import EnvironmentMetadata, FastMCP, MCPEnvironment, State
-from lucky_transport_openenv.tools import ToolInfo, add_tools
+from lucky_transport_openenv.tools import ToolInfo, add_tools, play_tools
 
 
 @dataclass(frozen=True, slots=True)
