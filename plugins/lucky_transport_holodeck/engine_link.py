@@ -1,42 +1,23 @@
-"""What a client knows of a Holodeck engine's process: whether it lives."""
+"""What a client knows of a Holodeck engine's process: `is_alive`, and `check`, which raises PeerDied once it is dead.
+
+`close` leaves it, or ends it where `ends_with_us`.
+"""
 
 from __future__ import annotations
-
-from abc import ABC, abstractmethod
 
 from lucky_transport.config import environment
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, PeerDied
 from lucky_transport.process import ChildProcess
-from lucky_transport_holodeck.names import Names
+from lucky_transport_holodeck.names import Names, find_peer
 from lucky_transport_holodeck.options import WorldOptions
-from lucky_transport_holodeck.peer_lookup import find_peer
 from lucky_transport_holodeck.scenario import Scenario
 from lucky_transport_holodeck.semaphores import Semaphore, unlink
 
 _SLICE_S = 0.05
 
 
-class EngineLink(ABC):
-    """The engine's process. `ends_with_us`: True when `close` ends it."""
-
-    ends_with_us: bool
-
-    @property
-    @abstractmethod
-    def is_alive(self) -> bool:
-        """False once the engine is known to be dead."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise PeerDied once the engine is known to be dead."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Leave it, or end it; idempotent."""
-
-
-class AttachedEngine(EngineLink):
+class AttachedEngine:
     """An engine that was running before. Where its process cannot be seen, only deadlines end a wait for it."""
 
     ends_with_us = False
@@ -46,6 +27,7 @@ class AttachedEngine(EngineLink):
 
     @property
     def is_alive(self) -> bool:
+        """False once the engine is known to be dead."""
         return self._peer is None or self._peer.alive
 
     def check(self) -> None:
@@ -61,7 +43,7 @@ class AttachedEngine(EngineLink):
             self._peer.close()
 
 
-class StartedEngine(EngineLink):
+class StartedEngine(ChildProcess):
     """An engine that is started here, with the original's command line.
 
     Raises NotReachable when it ends before it posts LOADING, or does not post it in time.
@@ -74,7 +56,7 @@ class StartedEngine(EngineLink):
         unlink(names.loading)
         loading = Semaphore.create(names.loading, 0, "block")
         try:
-            self._process = ChildProcess(
+            super().__init__(
                 "holodeck",
                 [
                     *(options.binary, scenario.world, "-HolodeckOn", "-LOG=HolodeckLog.txt", "-ForceRes"),
@@ -91,7 +73,7 @@ class StartedEngine(EngineLink):
 
     def _await(self, loading: Semaphore, deadline: Deadline) -> None:
         while not loading.wait(min(deadline.remaining_s, _SLICE_S)):
-            report = self._process.exit_report(0.0)
+            report = self.exit_report(0.0)
             if report or deadline.expired:
                 why = f"ended: {report}" if report else f"was not there within {deadline.timeout_s} s"
                 self.close()
@@ -99,14 +81,10 @@ class StartedEngine(EngineLink):
                     f"the Holodeck engine {why}", backend="holodeck", hint="raise start_timeout_s, or run it by hand"
                 )
 
-    @property
-    def is_alive(self) -> bool:
-        return self._process.is_alive
-
     def check(self) -> None:
-        if report := self._process.exit_report(0.0):
+        if report := self.exit_report(0.0):
             raise PeerDied(f"the Holodeck engine ended: {report}", backend="holodeck", hint="start it again")
 
     def close(self) -> None:
-        self._process.kill()  # as the original does: it has no other way to end
-        self._process.stop()
+        self.kill()  # as the original does: it has no other way to end
+        self.stop()

@@ -11,8 +11,7 @@ from lucky_transport.shm.files.liveness import Peer
 from lucky_transport_holodeck.blocks import BlockFiles
 from lucky_transport_holodeck.handshake import EngineHandshake
 from lucky_transport_holodeck.hosted_world import HostedWorld
-from lucky_transport_holodeck.names import COMMAND_BUFFER, Names
-from lucky_transport_holodeck.peer_lookup import find_peer
+from lucky_transport_holodeck.names import COMMAND_BUFFER, Names, find_peer
 
 _log = logging.getLogger("lucky_transport")
 

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, PeerTimeout
 from lucky_transport_holodeck import semaphores
-from lucky_transport_holodeck.names import Names
-from lucky_transport_holodeck.peer_lookup import pids_mapping
+from lucky_transport_holodeck.names import Names, pids_mapping
 from lucky_transport_holodeck.semaphores import Semaphore
 
 #: How often a client that waits looks whether the engine still lives.

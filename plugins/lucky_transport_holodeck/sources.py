@@ -30,8 +30,7 @@ from lucky_transport.host.host import Host
 from lucky_transport.messages import GetCameraFrameRequest
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import views
-from lucky_transport_holodeck.pose_sensors import pose_reader
-from lucky_transport_holodeck.poses import Poses
+from lucky_transport_holodeck.poses import Poses, pose_reader
 from lucky_transport_holodeck.sensor_types import SensorShape, is_task
 
 #: Sensors that show all of an observation where nothing more is declared.

@@ -24,7 +24,7 @@ from lucky_transport.errors import LocalProtocolError, SpecError
 from lucky_transport_holodeck import semaphores
 from lucky_transport_holodeck.blocks import REFUSED_BYTES, SharedArray
 from lucky_transport_holodeck.commands import BUFFER_BYTES, HolodeckCommand, add_sensor, encode, spawn_agent
-from lucky_transport_holodeck.engine_link import AttachedEngine, EngineLink, StartedEngine
+from lucky_transport_holodeck.engine_link import AttachedEngine, StartedEngine
 from lucky_transport_holodeck.handshake import ClientHandshake
 from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, REFUSED, RESET, Names
 from lucky_transport_holodeck.options import WorldOptions
@@ -51,7 +51,13 @@ class WorldClient(Closing):
     """
 
     def __init__(
-        self, names: Names, scenario: Scenario, settings: Settings, link: EngineLink, *, pre_start_steps: int = 2
+        self,
+        names: Names,
+        scenario: Scenario,
+        settings: Settings,
+        link: AttachedEngine | StartedEngine,
+        *,
+        pre_start_steps: int = 2,
     ) -> None:
         self.scenario = scenario
         self.agents: dict[str, RemoteAgent] = {}
