@@ -25,10 +25,9 @@ from lucky_transport.messages import (
     SetStateRequest,
     SetStateResponse,
 )
-from lucky_transport_libenv.env_slice import EnvOperation, EnvSlice
+from lucky_transport_libenv.env_slice import EnvOperation, EnvSlice, Places
 from lucky_transport_libenv.library import GET_STATE, SET_STATE, Library, StateFunctions
 from lucky_transport_libenv.options import LibenvSettings
-from lucky_transport_libenv.places import Places
 from lucky_transport_libenv.seeds import SEEDS, Seeds
 from lucky_transport_libenv.spaces import batch_spec
 

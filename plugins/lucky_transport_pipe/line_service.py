@@ -13,6 +13,7 @@ from lucky_transport.errors import EngineFailed, PeerTimeout
 from lucky_transport_pipe.connection import PipeConnection
 from lucky_transport_pipe.control import ENGINE, Control, ControlEvent, ControlState
 from lucky_transport_pipe.experiments import Experiments
+from lucky_transport_pipe.json_codec import ObjectCollector
 from lucky_transport_pipe.lines import (
     FROM_ENGINE_END,
     LineCutter,
@@ -22,7 +23,6 @@ from lucky_transport_pipe.lines import (
     parse_from_client,
     warning_line,
 )
-from lucky_transport_pipe.objects import ObjectCollector
 from lucky_transport_pipe.options import SessionRules, changed
 from lucky_transport_pipe.run import Run
 

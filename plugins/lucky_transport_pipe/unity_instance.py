@@ -26,8 +26,7 @@ from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.control import ControlState
 from lucky_transport_pipe.experiment import json_word
 from lucky_transport_pipe.instance import Instance
-from lucky_transport_pipe.json_codec import compact
-from lucky_transport_pipe.objects import ObjectCollector
+from lucky_transport_pipe.json_codec import ObjectCollector, compact
 
 _log = logging.getLogger("lucky_transport")
 _KEYWORDS = ("no_timeout", "connect_timeout_s", "timeout_s")

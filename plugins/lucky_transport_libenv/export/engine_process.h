@@ -101,7 +101,7 @@ static int tell(const struct process *p, const void *data, size_t size) {
     return 1;
 }
 
-/* Tell it how many envs and which options; see export/requests.py. */
+/* Tell it how many envs and which options; see export/process.py. */
 static int request(struct process *p, uint32_t num, const struct libenv_options *options) {
     uint32_t head[2] = {num, (uint32_t)options->count};
     int well = tell(p, head, sizeof head);

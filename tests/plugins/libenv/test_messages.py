@@ -21,7 +21,7 @@ from lucky_transport.errors import RemoteProtocolError, SpecError, TransportErro
 from lucky_transport.spec.array_spec import DTYPES, ArraySpec
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import Part, pack
-from lucky_transport_libenv.export.requests import read_request
+from lucky_transport_libenv.export.process import read_request
 from lucky_transport_libenv.export.tensors import Tensor, tensors_of
 from lucky_transport_libenv.interface import Dtype, ScalarType
 from lucky_transport_libenv.options import LibenvSettings, OptionBlock

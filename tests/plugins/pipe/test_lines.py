@@ -18,7 +18,7 @@ from lucky_transport.messages.scalars import F32, F64, I32
 from lucky_transport_pipe.control import CLIENT, ENGINE, Control, ControlEvent, ControlState
 from lucky_transport_pipe.conversation import ClientRun
 from lucky_transport_pipe.experiment import json_word
-from lucky_transport_pipe.json_codec import camel_case, compact, decode, encode, snake_case
+from lucky_transport_pipe.json_codec import ObjectCollector, camel_case, compact, decode, encode, snake_case
 from lucky_transport_pipe.lines import (
     LineCutter,
     MessageType,
@@ -28,7 +28,6 @@ from lucky_transport_pipe.lines import (
     parse_score,
     score_text,
 )
-from lucky_transport_pipe.objects import ObjectCollector
 
 # -- lines ------------------------------------------------------------------------------------------------------------
 

@@ -21,10 +21,9 @@ from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.trajectories import Move, first_difference, random_actions, record_frames
 from lucky_transport.transport import Frame
 from lucky_transport_libenv.engine import LibenvEngine
-from lucky_transport_libenv.env_slice import EnvSlice
+from lucky_transport_libenv.env_slice import EnvSlice, Places
 from lucky_transport_libenv.library import Library
 from lucky_transport_libenv.options import LibenvSettings
-from lucky_transport_libenv.places import Places
 from lucky_transport_libenv.seeds import SEEDS
 from lucky_transport_libenv.spaces import batch_spec
 from tests.plugins.libenv.conftest import bound
