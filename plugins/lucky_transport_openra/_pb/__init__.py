@@ -13,20 +13,6 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-__all__ = [
-    "SERVICE",
-    "AgentAction",
-    "Command",
-    "CreateSessionRequest",
-    "CreateSessionResponse",
-    "DestroySessionRequest",
-    "DestroySessionResponse",
-    "FastAdvanceRequest",
-    "GameObservation",
-    "GameState",
-    "StateRequest",
-]
-
 _PACKAGE = "openra.rl."
 
 
