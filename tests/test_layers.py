@@ -118,7 +118,6 @@ ROOMS = (
     "side_by_side",
     "recording",
     "bench",
-    "training",
     "gate",
     "signoff",
     "routing",

@@ -12,7 +12,6 @@ _COMMANDS = (
     ("demo", "step one batch over gRPC and shm, side by side", "bench", "run"),
     ("parity", "prove that transports answer the same", "bench", "prove"),
     ("bench", "measure transports against each other", "bench", "prove"),
-    ("train", "teach robots to walk, over each transport", "train", "run"),
     ("stage", "show and set how far each method has moved", "scan", "migrate"),
     ("gate", "judge by evidence whether methods may move on", "scan", "migrate"),
     ("signoff", "write the page to sign, with all that was compared", "migration", "migrate"),

@@ -28,7 +28,7 @@ EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
 #: Extras that bring hundreds of megabytes, which most users do not want with `all`.
 LARGE = {"openenv", "ray"}
 #: Extras with training frameworks, each of which brings PyTorch, in versions of its own.
-FRAMEWORKS = {"rllib", "rsl-rl", "sb3", "skrl", "torchrl", "train"}
+FRAMEWORKS = {"rllib", "rsl-rl", "sb3", "skrl", "torchrl"}
 
 #: The plugins and the migration kit, each a package of its own.
 PACKAGES = sorted(path.parent for folder in ("plugins", "migration") for path in ROOT.glob(f"{folder}/*/plugin.py"))
@@ -261,7 +261,7 @@ def checked_modules_of(package: Path) -> list[str]:
     held = (f"{programs}pair", f"{programs}programs")
     modules = [name for name in modules_of(package) if not name.startswith(programs) or name in held]
     others = (
-        *(f"lucky_transport_migration.{one}" for one in ("side_by_side", "pytest_plugin", "training.run")),
+        *(f"lucky_transport_migration.{one}" for one in ("side_by_side", "pytest_plugin")),
         # tests/frameworks runs these, in an environment that has the frameworks
         *(f"lucky_transport_frameworks.{one}" for one in ("ppo", "rsl_rl", "sb3")),
     )  # need pytest, or a training framework

@@ -10,9 +10,6 @@ import click
 
 from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.tables import echo
-from lucky_transport.registry import missing_extra
-
-_COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
 
 
 @click.command(epilog="\b\nExample:\n  lucky-transport demo --num-envs 16 --steps 500 --report ./lucky-report")
@@ -33,17 +30,13 @@ _COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
     type=click.Path(file_okay=False, path_type=Path),
     help="Where the HTML page and its JSON go.",
 )
-@click.option("--train", is_flag=True, help="Teach robots to walk instead, in about three minutes (needs PyTorch).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.pass_context
 def demo(
-    context: click.Context,
     engine: str,
     num_envs: int,
     steps: int,
     seed: int,
     report: Path,
-    train: bool,
     as_json: bool,
 ) -> None:
     """Step the same MuJoCo batch over legacy gRPC and over shared memory.
@@ -51,8 +44,6 @@ def demo(
     Starts one engine process per transport with the same seed, compares every value of the first 50 steps bit for bit,
     measures as many as you ask for and writes a report. Takes under a minute. Exit code 0 only when all are equal.
     """
-    if train:
-        _train(context, seed, report, as_json)
     from lucky_transport_migration.bench.demo import pieces, run_demo
     from lucky_transport_migration.bench.report import show_bench, without_histograms, write_bench
     from lucky_transport_migration.console import watched
@@ -67,19 +58,3 @@ def demo(
         show_bench(result)
         echo(f"report: {page}")
     sys.exit(0 if result["parity"]["equal"] else 1)
-
-
-def _train(context: click.Context, seed: int, report: Path, as_json: bool) -> None:
-    """Run the command `train` as it is by default; exits as it does."""
-    given = [name for name in ("engine", "num_envs", "steps") if context.get_parameter_source(name) is _COMMAND_LINE]
-    if given:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise click.UsageError(
-            f"{options} and --train exclude each other; `lucky-transport train` has options of its own"
-        )
-    from lucky_transport_migration.cli.train import train as command
-
-    try:
-        context.invoke(command, seed=seed, report=report, as_json=as_json)
-    except ModuleNotFoundError as error:
-        raise missing_extra(error, owner="demo --train", extra="train") or error from error

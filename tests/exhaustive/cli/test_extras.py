@@ -72,8 +72,6 @@ def run(program: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess
     [
         (("bench",), "bench"),
         (("demo",), "bench"),
-        (("demo", "--train"), "train"),
-        (("train",), "train"),
         (("parity", "toy", "--between", "inproc,shm", "--suite", "step"), "bench"),
         (("scan", "."), "scan"),
         (("stage", "set", "SceneService/*", "shadow"), "scan"),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.bench.drawing import duration_axis, look
+from lucky_transport_migration.bench.charts import duration_axis, look
 from lucky_transport_migration.bench.ratios import verdict
 from lucky_transport_migration.bench.reading import all_rows, glance, headlines, lead, losses, numbers
 from lucky_transport_migration.bench.report import bench_markdown, bench_page, write_bench

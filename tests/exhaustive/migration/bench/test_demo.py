@@ -104,7 +104,6 @@ def test_a_difference_is_told_on_the_page(result: dict[str, Any]) -> None:
         (["--engine", "mujocoo"], "no engine 'mujocoo'; did you mean 'mujoco'?"),
         (["--num-envs", "0"], "0 is not in the range"),
         (["--steps", "-1"], "-1 is not in the range"),
-        (["--train", "--num-envs", "8"], "--num-envs and --train exclude each other"),
     ],
 )
 def test_a_wrong_argument_is_named(arguments: list[str], complaint: str, tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""`lucky-transport train`: a policy learns to walk, over each transport, and a page shows it."""
