@@ -49,12 +49,6 @@ _LABELS = {
     "kit-csharp": "an engine in C#",
     "inproc": "same process",
     "limit": "native limit",
-    "tensor-copy": "shared memory, observations_torch",
-    "tensor-view": "shared memory, observations_torch, copy=False",
-    "device-copy": "engine's device memory, copies",
-    "device-view": "engine's device memory, views",
-    "device-only": "device memory alone",
-    "one-process": "engine and policy in one process",
 }
 
 

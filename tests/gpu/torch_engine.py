@@ -23,16 +23,22 @@ from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 def stepped(observations: Any, actions: Any) -> Any:
     """Return what follows observations: the same bits wherever it is computed, one operation for each value."""
-    return observations * 0.5 + actions
+    following = observations * 0.5
+    following[:, : actions.shape[1]] += actions
+    return following
 
 
 class TorchEngine(Engine):
-    """busy: how many products of matrices each step computes besides, so that its work is done late."""
+    """busy: how many products of matrices each step computes besides, so that its work is done late.
 
-    def __init__(self, num_envs: int, size: int, *, device: str = "cuda", busy: int = 0, dies_at: int = 0) -> None:
-        self.spec = BatchSpec(
-            "torch", num_envs, ArraySpec("float32", (size,)), ArraySpec("float32", (size,)), hold=False
-        )
+    act_size: of an action, which is as large as an observation where it is 0.
+    """
+
+    def __init__(
+        self, num_envs: int, size: int, *, device: str = "cuda", busy: int = 0, dies_at: int = 0, act_size: int = 0
+    ) -> None:
+        shapes = ArraySpec("float32", (size,)), ArraySpec("float32", (act_size or size,))
+        self.spec = BatchSpec("torch", num_envs, *shapes, hold=False)
         self._observations: Any = torch.zeros(self.spec.observation_shape, device=device)
         self._actions: Any = torch.zeros(self.spec.action_shape, device=device)
         self._matrix: Any = torch.zeros(4096 if busy else 1, 4096 if busy else 1, device=device)
@@ -66,9 +72,10 @@ class TorchEngine(Engine):
         self._actions.copy_(torch.from_numpy(rows.copy()))
 
 
-def main(num_envs: str, size: str, busy: str, dies_at: str) -> None:
+def main(num_envs: str, size: str, busy: str, dies_at: str, act_size: str = "0") -> None:
     """Be that process."""
-    engine = TorchEngine(int(num_envs), int(size), busy=int(busy), dies_at=int(dies_at))
+    shape, work = (int(num_envs), int(size)), int(busy)
+    engine = TorchEngine(*shape, busy=work, dies_at=int(dies_at), act_size=int(act_size))
     with api.serve(engine, f"shm://{unique_name()}") as serving:
         print(serving.endpoints[0], flush=True)
         sys.stdin.read()

@@ -28,8 +28,6 @@ SCHEMA = json.loads((Path(__file__).parents[3] / "schema" / "bench.schema.json")
 
 #: Made-up microseconds of an exchange, by the way of waiting or the path.
 TYPICAL_US = {"grpc": 600.0, "grpc-tcp": 400.0, "grpc-unix": 300.0, "adaptive": 20.0, "block": 80.0}
-#: The same of a policy on a GPU; of the paths that are not named 500.
-GPU_US = {"one-process": 100, "device-only": 120, "grpc-batch": 40_000}
 TARGETS = {
     "steps": steps.STEP_TARGETS,
     "commands": commands.COMMAND_TARGETS,
@@ -47,8 +45,6 @@ def made_up(cell: Cell, index: int) -> Any:
         return training.Training(1000.0, 800.0 if cell.path == "grpc" else 970.0, 100.0, 30.0, 500)
     if cell.kind == "luckyenv":
         return StreamMeasurement(1000, 10**9 if cell.path == "shm" else 20 * 10**9, 10**7, None)
-    if cell.kind.startswith("gpu"):
-        return StreamMeasurement(1000, GPU_US.get(cell.path, 500) * 10**6, 10**7, None)
     us = TYPICAL_US[cell.wait or cell.path] * (1 + index / 100)
     cpu_ns = 10**6 if cell.path == "shm" else 10**7
     if cell.kind in ("stream", "images", "callers", "program"):
@@ -61,8 +57,7 @@ def prepared(name: str) -> PreparedSuite:
     """Return a suite of calls where there is all that it needs."""
     suites: dict[str, Any] = {"commands": commands, "stubs": stubs, "training": training}
     with pytest.MonkeyPatch.context() as patch:
-        for why in ("why_no_luckyenv", "why_no_gpu"):
-            patch.setattr(training, why, lambda: None)
+        patch.setattr(training, "why_no_luckyenv", lambda: None)
         return suites[name].prepare(("grpc", "shm"), None, rounds=6, quick=False)
 
 
@@ -336,17 +331,6 @@ def test_without_grpc_in_the_run_no_target_is_measured(name: str, result: dict[s
 def test_pictures_of_another_size_prove_nothing(name: str, result: dict[str, Any]) -> None:
     result["options"]["width"] = 64
     assert words_of(name, result)["1280x720 RGBA as views: gRPC over shm"] == "NOT MEASURED"
-
-
-@pytest.mark.parametrize("name", ["training"])
-def test_targets_of_a_policy_on_a_gpu_compare_its_paths(name: str, result: dict[str, Any]) -> None:
-    _, *of_a_gpu = targets.check(result, TARGETS[name])
-    assert [(one["word"], one["measured"]) for one in of_a_gpu] == [
-        ("PASS", 1.2),
-        ("PASS", 1.2),
-        ("PASS", 333.333),
-        ("PASS", 1.0),
-    ]
 
 
 def test_every_target_of_steps_is_of_rows_that_a_whole_run_has() -> None:

@@ -2,7 +2,6 @@
 
 training   steps of 1 ms, alone and beside a 100 Hz telemetry and a 30 Hz camera stream, also in process
 luckyenv   the steps of a luckyrobots LuckyEnv loop, over shm under `lucky-transport run`
-gpu        a policy on a GPU, and where its observations come from (`training_gpu.py`)
 
 Alone, beside, alone, beside, ... within one connection: a machine that grows warm favours neither. The streams' own
 rates are given too: a loop that wins by starving them has won nothing.
@@ -28,9 +27,7 @@ from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suite import Case, Cell, Plan, Suite, call_cases, marks
 from lucky_transport_migration.bench.suites.commands import plan_of_commands
-from lucky_transport_migration.bench.suites.training_gpu import GPU_KINDS, GPU_TARGETS, GPU_TITLES, gpu_cases
 from lucky_transport_migration.bench.targets import SpeedTarget
-from lucky_transport_migration.bench.workloads.gpu import measure_gpu, why_no_gpu
 from lucky_transport_migration.bench.workloads.stubs.pair import Job
 from lucky_transport_migration.bench.workloads.stubs.programs import measure_luckyenv, why_no_luckyenv
 from lucky_transport_migration.paths import ConnectedEngine, find_path
@@ -47,14 +44,12 @@ TRAINING = Suite(
     titles={
         "training": "training loop, 1 ms a step, beside two streams, per step",
         "luckyenv": "LuckyEnv training loop, per step",
-        **GPU_TITLES,
     },
     targets=(
         SpeedTarget(
             "training loop of 1 ms steps: rate lost beside two streams", "at most", 5, "%",
             marks("training", "shm"), column="loss_percent",
         ),
-        *GPU_TARGETS,
     ),
 )  # fmt: skip
 
@@ -63,13 +58,13 @@ _STEP_S = 0.001
 _WAYS = {"grpc": "grpc-tcp", "shm": "shm"}
 
 
-def cases_of(plan: Plan, *, luckyenv: bool, gpu: bool = False) -> list[Case]:
+def cases_of(plan: Plan, *, luckyenv: bool) -> list[Case]:
     """Return the cases of one round."""
     loops = list(call_cases(plan, [("training", "", None, None)]))
     if luckyenv:
         ways = [(_WAYS[path], plan.main_wait(path)) for path in plan.paths if path in _WAYS]
         loops += [Case(path, wait, (Cell("luckyenv", path, wait),), "luckyenv") for path, wait in ways]
-    return [*loops, *gpu_cases(plan)] if gpu else loops
+    return loops
 
 
 def plan_of_training(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:
@@ -84,16 +79,14 @@ def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, q
     Running it raises what starting the engines and programs raises, PeerTimeout where a stream brings nothing.
     """
     plan = plan_of_training(paths, waits, rounds=rounds, quick=quick)
-    missing, no_gpu = why_no_luckyenv(), why_no_gpu()
-    cases = plan.with_twins(cases_of(plan, luckyenv=missing is None, gpu=no_gpu is None))
-    notes = [one for one in (missing, no_gpu) if one]
+    missing = why_no_luckyenv()
+    cases = plan.with_twins(cases_of(plan, luckyenv=missing is None))
+    notes = [missing] if missing else []
     return PreparedSuite(TRAINING, plan, cases, lambda case: _measure(case, plan), notes=notes)
 
 
 def _measure(case: Case, plan: Plan) -> dict[Cell, Measured]:
     cell = case.cells[0]
-    if cell.kind in GPU_KINDS:
-        return measure_gpu(case, plan.effort)
     if cell.kind == "luckyenv":
         return {cell: measure_luckyenv(Job(case, plan.effort, plan.options))}
     with ConnectedEngine(find_path(case.path), TRAINING.engine, 1, options=plan.options, wait=case.wait) as link:
