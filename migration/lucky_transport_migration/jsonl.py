@@ -1,23 +1,29 @@
 """Files of JSON lines that are appended to, by one process or by several, and survive what kills their writers.
 
-A line that a killed process tore is no entry, and hides none; `Damage` counts such lines.
+A line that a killed process tore is no JSON object: it is no entry, and hides none; `Damage` counts such lines. An
+object says all that this version knows and nothing else, or it is an error that names file, line and key: what is not
+known could be what differs.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from lucky_transport.errors import ConfigError, plural
 from lucky_transport.found_file import open_found, refusal
+from lucky_transport.nesting import parse_json
 
 _Entry = TypeVar("_Entry")
+
+#: Of the lines: the value of their key "v".
+VERSION = 1
 
 
 @dataclass(slots=True)
@@ -62,23 +68,40 @@ def open_to_append(path: Path) -> int:
     return descriptor
 
 
-def read_entries(path: Path, read: Callable[[bytes], _Entry], start: int = 0) -> Iterator[tuple[bytes, _Entry | None]]:
-    """Yield the lines of the file from byte `start` on, each as `read` reads it: None for one that is no entry.
+def read_entries(
+    path: Path, kind: type[_Entry], start: int = 0, number: int = 1
+) -> Iterator[tuple[bytes, _Entry | None]]:
+    """Yield the lines of the file from byte `start` on, which begins line `number`, each with its entry.
 
-    Raises OSError, and ConfigError for a file that others may write and where `read` does.
+    None stands for the entry of a line that was torn. Raises OSError, and ConfigError for a file that others may write
+    and for a line that says what this version does not know.
     """
     with open_found(path) as file:
         if refused := refusal(path, file.fileno()):
             raise refused
         file.seek(start)
-        for line in file:
+        for at, line in enumerate(file, number):
             try:
-                entry = read(line)
-            except ConfigError as error:
-                raise ConfigError(f"{path}: {error}", hint=error.hint) from error
-            except (ValueError, KeyError, TypeError):
-                entry = None
-            yield line, entry
+                yield line, entry_of(kind, line)
+            except ValueError as error:
+                hint = "it is damaged, or of another version: take the line out, or use a folder of its own"
+                raise ConfigError(f"{path}: line {at}: {error}", hint=hint) from error
+
+
+def entry_of(kind: type[_Entry], line: str | bytes) -> _Entry | None:
+    """Return the entry of a line; None where it is no JSON object, as of one that was torn.
+
+    Raises ValueError as `from_plain`, and for another version.
+    """
+    try:
+        plain = parse_json(line)
+    except ValueError:
+        return None
+    if not isinstance(plain, dict):
+        return None
+    if (version := plain.pop("v", None)) != VERSION:
+        raise ValueError(f"version {version!r}, and this reads {VERSION}")
+    return from_plain(kind, plain)
 
 
 def append(descriptor: int, lines: bytes) -> int:
@@ -103,46 +126,87 @@ def append_once(path: Path, lines: bytes) -> None:
         os.close(descriptor)
 
 
-def from_plain(kind: type[_Entry], plain: Any, keys: Mapping[str, str] = MappingProxyType({})) -> _Entry:
-    """Return the dataclass whose fields these JSON values are: lists become tuples, objects dataclasses where the field
-    is one. What a newer writer added is passed over. keys: of fields that have another name in the line.
+def from_plain(kind: type[_Entry], plain: Mapping[str, Any]) -> _Entry:
+    """Return the dataclass whose fields these JSON values are: lists become tuples, an object the dataclass that its
+    field is, and a text what reads the field: `Annotated[int, int]`. A field's metadata may have the key of the line.
 
-    Raises ValueError where a field is missing, or is of another kind.
+    Raises ValueError, which names the key, where one is missing or not known or its value is of another kind.
     """
-    if not isinstance(plain, dict):
-        raise ValueError(f"{plain!r} is no object")
-    found: dict[str, Any] = {}
-    for name, is_needed, kinds, inner in _fields(kind):
-        key = keys.get(name, name) if keys else name
-        if key in plain:
-            found[name] = value = plain[key]
-            if not isinstance(value, kinds):
-                raise ValueError(f"{key} is {value!r}")
-            if inner and value is not None:
-                found[name] = from_plain(inner, value)
-            elif isinstance(value, list):
-                found[name] = _frozen(value)
-        elif is_needed:
+    (columns, needed), found = _columns(kind), dict[str, Any]()
+    for key, value in plain.items():
+        if key not in columns:
+            raise ValueError(f"{key!r} is no key that this version knows")
+        name, readers = columns[key]
+        try:
+            found[name] = _value(readers, value)
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from error
+    for key in needed:
+        if key not in plain:
             raise ValueError(f"it has no {key}")
     return kind(**found)
 
 
+def one_of(*words: str) -> Callable[[str], str]:
+    """Return what reads a text that is one of these words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{text!r:.200} is none of {', '.join(words)}")
+        return text
+
+    return read
+
+
+#: JSON kind of a value -> what reads such a one, None where it stays as it is. Of any value it is None itself.
+_Readers = Mapping[type, Callable[[Any], Any] | None] | None
+
+
+def _value(readers: _Readers, value: Any) -> Any:
+    if readers is None:
+        return value
+    if type(value) not in readers:
+        expected = " or ".join(one.__name__ for one in readers)
+        raise ValueError(f"{value!r:.200} is no {expected}")
+    read = readers[type(value)]
+    return value if read is None else read(value)
+
+
 @cache
-def _fields(kind: Any) -> list[tuple[str, bool, tuple[Any, ...], Any]]:
-    """Return of each field its name, whether it has to be there, what it is in JSON, and the dataclass that it is."""
-    hints, found = get_type_hints(kind), list[tuple[str, bool, tuple[Any, ...], Any]]()
-    for row in fields(kind):
-        hint = hints[row.name]
-        parts = [get_origin(one) or one for one in (get_args(hint) if type(None) in get_args(hint) else (hint,))]
-        inner = next(filter(is_dataclass, parts), None)
-        in_json = {float: (float, int), tuple: (list,), Mapping: (dict,), inner: (dict,)}
-        kinds = tuple(one for part in parts for one in in_json.get(part, (part,)))
-        found.append((row.name, row.default is MISSING and row.default_factory is MISSING, kinds, inner))
-    return found
+def _columns(kind: Any) -> tuple[dict[str, tuple[str, _Readers]], list[str]]:
+    """Return of each key the name of its field and what reads its value, and the keys that have to be there."""
+    hints = get_type_hints(kind, include_extras=True)
+    keys = {row.metadata.get("key", row.name): row for row in fields(kind)}
+    needed = [key for key, row in keys.items() if row.default is MISSING and row.default_factory is MISSING]
+    return {key: (row.name, _readers(hints[row.name])) for key, row in keys.items()}, needed
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+def _readers(hint: Any) -> _Readers:
+    origin, inner = get_origin(hint) or hint, get_args(hint)
+    if hint is Any:
+        return None
+    if origin is Annotated:
+        return {str: inner[1]}
+    if origin in (Union, UnionType):
+        return {one: read for part in inner for one, read in (_readers(part) or {}).items()}
+    if is_dataclass(hint):
+        inner_kind: Any = hint
+        return {dict: partial(from_plain, inner_kind)}
+    if origin is tuple:
+        parts = [_readers(one) for one in inner if one is not ...]
+        return {list: partial(_tuple, parts, ... in inner)}
+    if origin in (dict, Mapping):
+        values = _readers(inner[1])
+        return {dict: lambda found: {key: _value(values, one) for key, one in found.items()}}
+    return {float: None, int: None} if hint is float else {hint: None}
+
+
+def _tuple(parts: Sequence[_Readers], is_long: bool, value: list[Any]) -> tuple[Any, ...]:
+    if is_long:
+        return tuple(_value(parts[0], one) for one in value)
+    if len(value) != len(parts):
+        raise ValueError(f"{value!r:.200} has not {len(parts)} values")
+    return tuple(map(_value, parts, value))
 
 
 def moment(at: float) -> str:

@@ -22,9 +22,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from lucky_transport.found_file import working_directory
-from lucky_transport.nesting import parse_json
 from lucky_transport_migration.compare.shown import short
-from lucky_transport_migration.jsonl import Damage, append_once, from_plain, moment, read_entries
+from lucky_transport_migration.jsonl import VERSION, Damage, append_once, moment, read_entries
 
 FILE_NAME = "programs.jsonl"
 
@@ -59,14 +58,6 @@ class Program:
     versions: dict[str, str]
     system: str
 
-    @classmethod
-    def read(cls, line: bytes) -> Program:
-        """Return what a line says; raises ValueError, KeyError or TypeError for one that is none of this version."""
-        plain = parse_json(line)
-        if plain["v"] != 1:
-            raise ValueError(f"a program of version {plain['v']!r}")
-        return from_plain(cls, plain)
-
 
 def describe_process(folder: Path) -> None:
     """Write what this process is into `folder`, once; what cannot be written is logged."""
@@ -75,7 +66,7 @@ def describe_process(folder: Path) -> None:
     try:
         if path.exists() and (this in _described or path.stat().st_size > _LARGEST):
             return
-        line = json.dumps({"v": 1} | asdict(_this_process())) + "\n"
+        line = json.dumps({"v": VERSION} | asdict(_this_process())) + "\n"
         append_once(path, line.encode())
         _described.add(this)
     except OSError as error:
@@ -85,11 +76,11 @@ def describe_process(folder: Path) -> None:
 def read_programs(folder: Path, damage: Damage) -> list[Program]:
     """Return the programs that made evidence in `folder`, in the order in which they began.
 
-    Raises ConfigError for a file that others may write.
+    damage: is told of lines that were torn. Raises ConfigError as `read_entries`.
     """
     path, found = folder / FILE_NAME, list[Program]()
     if path.exists():
-        for number, (_, program) in enumerate(read_entries(path, Program.read), 1):
+        for number, (_, program) in enumerate(read_entries(path, Program), 1):
             if program is None:
                 damage.add(Damage(1, str(path), number))
             else:

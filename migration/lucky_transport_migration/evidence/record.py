@@ -15,13 +15,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from lucky_transport.errors import ConfigError, printable
-from lucky_transport.nesting import parse_json
-from lucky_transport_migration.jsonl import Damage, from_plain, read_entries
-
-VERSION = 1
+from lucky_transport.errors import printable
+from lucky_transport_migration.jsonl import VERSION, Damage, one_of, read_entries
 
 #: The transport that methods move away from; any other one is the candidate.
 CONTROL = "grpc"
@@ -82,10 +79,10 @@ class Evidence:
 
     method: str
     stage: str
-    primary: SideResult
+    primary: SideResult = field(metadata={"key": "authority"})  # as version 1 of the format calls it
     shadow: SideResult | None = None
-    kind: str = "live"
-    verdict: str = NOT_COMPARED
+    kind: Annotated[str, one_of("live", "aa", "replay", PROOF)] = "live"
+    verdict: Annotated[str, one_of(EQUAL, DIFFERENT, FAILED, NOT_COMPARED)] = NOT_COMPARED
     aspect: str = ""
     where: str = ""
     values: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -115,24 +112,12 @@ class Evidence:
 
     def write(self) -> str:
         """Return it as a line of JSON, with its line end."""
-        plain = {_KEYS.get(name, name): value for name, value in _plain(self).items()}
-        plain["authority"] = _plain(self.primary)
+        plain = _plain(self)
+        primary = plain.pop("primary")
+        lead = {"v": VERSION, "at": self.at, "method": self.method, "stage": self.stage, "authority": _plain(primary)}
         if self.shadow is not None:
             plain["shadow"] = _plain(self.shadow)
-        return _encode({"v": VERSION, "at": self.at, **plain}) + "\n"
-
-    @classmethod
-    def read(cls, line: str | bytes) -> Evidence:
-        """Return what a line says; fields of a newer writer are passed over.
-
-        Raises ValueError for a line that is none, ConfigError for one of another version.
-        """
-        plain = parse_json(line)
-        if isinstance(plain, dict) and plain.get("v") != VERSION:
-            raise ConfigError(
-                f"evidence of version {plain.get('v')!r}", hint=f"this version reads {VERSION}; use a folder of its own"
-            )
-        return from_plain(cls, plain, _KEYS)
+        return _encode(lead | plain) + "\n"
 
 
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
@@ -143,18 +128,14 @@ def _plain(one: Evidence | SideResult) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
-#: The keys of a line that are not the field's name: version 1 of the format calls the primary its authority.
-_KEYS = {"primary": "authority"}
-
-
 def read_folder(folder: Path | str, damage: Damage | None = None) -> Iterator[Evidence]:
     """Yield what the processes that wrote into `folder` saw, one process after another, each in its order.
 
-    A folder that is not there holds nothing. damage: is told of lines that are no evidence. Raises ConfigError for
-    evidence of another version and for a file that others may write.
+    A folder that is not there holds nothing. damage: is told of lines that were torn. Raises ConfigError as
+    `read_entries`.
     """
     for path in sorted(Path(folder).glob("calls-*.jsonl")):
-        for number, (_, evidence) in enumerate(read_entries(path, Evidence.read), 1):
+        for number, (_, evidence) in enumerate(read_entries(path, Evidence), 1):
             if evidence is not None:
                 yield evidence
             elif damage is not None:

@@ -13,18 +13,25 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from lucky_transport.errors import ConfigError
-from lucky_transport.nesting import parse_json
 from lucky_transport_migration.evidence.record import LOOKS
-from lucky_transport_migration.jsonl import append_once, moment, read_entries
+from lucky_transport_migration.jsonl import VERSION, append_once, moment, read_entries
 from lucky_transport_migration.stages.journal import Journal
 
 _ASSUMED_EVERY = 100
 
 #: What there was to look at: calls, and pairs of an A/A run.
 _Seen = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    at: str
+    method: str
+    seen: _Seen
 
 
 class Looks:
@@ -45,7 +52,7 @@ class Looks:
                 return {name: _assumed(one) for name, one in seen.items()}
             numbers = self._numbers(seen)
             if made := [name for name, (number, is_new) in numbers.items() if is_new and counts(name, number)]:
-                rows = ({"v": 1, "at": moment(time.time()), "method": name, "seen": seen[name]} for name in made)
+                rows = ({"v": VERSION, "at": moment(time.time()), "method": name, "seen": seen[name]} for name in made)
                 append_once(self._path, "".join(json.dumps(row) + "\n" for row in rows).encode())
                 numbers = self._numbers(seen)  # others may have looked as well
         except OSError as error:
@@ -57,19 +64,13 @@ class Looks:
         """Return of each method the number that this look at it has or would have, and whether it is a new one."""
         since = {entry.method: entry.moment for entry in Journal(self._folder).entries()}
         looks: defaultdict[str, list[_Seen]] = defaultdict(list)
-        lines = [look for _, look in read_entries(self._path, _look)]
-        for at, method, counted in filter(None, lines):
-            if at > since.get(method, "") and counted not in looks[method]:
-                looks[method].append(counted)
+        lines = [look for _, look in read_entries(self._path, _Look)]
+        for one in filter(None, lines):
+            if one.at > since.get(one.method, "") and one.seen not in looks[one.method]:
+                looks[one.method].append(one.seen)
         least = {name: _assumed(one) if None in lines else 1 for name, one in seen.items()}
         numbers = {name: max([*looks[name], one].index(one) + 1, least[name]) for name, one in seen.items()}
         return {name: (numbers[name], one not in looks[name]) for name, one in seen.items()}
-
-
-def _look(line: bytes) -> tuple[str, str, _Seen]:
-    plain = parse_json(line)
-    calls, pairs = plain["seen"]
-    return str(plain["at"]), str(plain["method"]), (calls, pairs)
 
 
 def _assumed(seen: _Seen) -> int:

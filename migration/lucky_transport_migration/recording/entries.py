@@ -19,17 +19,17 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
 from lucky_transport.errors import ConfigError
 from lucky_transport.nesting import parse_json
 from lucky_transport.routing import ChannelOptions
 from lucky_transport.rpc.error_envelope import Metadata
+from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome
 from lucky_transport_migration.evidence.programs import MASKED, SECRET_WORDS
-from lucky_transport_migration.jsonl import from_plain
+from lucky_transport_migration.jsonl import VERSION, from_plain, one_of
 
-VERSION = 1
 WHAT = "lucky_transport recording"
 
 #: Arrays of a frame.
@@ -41,6 +41,8 @@ KEPT_BYTES = 16 << 20
 
 #: What the key of metadata speaks of whose value is not recorded.
 _SECRET = re.compile(f"{SECRET_WORDS}|auth|cookie|session", re.IGNORECASE)
+
+_ARITIES = tuple(f"{requests}_{responses}" for requests in ("unary", "stream") for responses in ("unary", "stream"))
 
 #: Forms of a message.
 FLATBUFFERS, PROTOBUF = "flatbuffers", "protobuf"
@@ -73,7 +75,7 @@ class RecordedCall:
     """
 
     call: str
-    form: str = FLATBUFFERS
+    form: Annotated[str, one_of(FLATBUFFERS, PROTOBUF)] = FLATBUFFERS
     transport: str = ""
     requests: tuple[bytes, ...] = ()
     items: tuple[bytes, ...] = ()
@@ -88,7 +90,7 @@ class RecordedCall:
     moved: bool = False
     unfinished: bool = False
     described: bytes = b""
-    arity: str = ""
+    arity: Annotated[str, one_of("", *_ARITIES)] = ""
     metadata: Metadata = ()
     timeout_s: float | None = None
     rest: str = ""
@@ -144,18 +146,22 @@ def header_of(line: bytes, source: str) -> Header:
     plain: Any = None
     with suppress(ValueError):
         plain = parse_json(line)
-    if isinstance(plain, dict) and plain.get("what") == WHAT:
-        if plain.get("v") != VERSION:
-            raise ConfigError(f"{source} is a recording of version {plain.get('v')!r}", hint=f"this reads {VERSION}")
-        with suppress(ValueError):
-            return from_plain(Header, plain)
-    raise ConfigError(f"{source} is no recording", hint="make one with `lucky-transport record`")
+    if not isinstance(plain, dict) or plain.pop("what", "") != WHAT:
+        raise ConfigError(f"{source} is no recording", hint="make one with `lucky-transport record`")
+    if (version := plain.pop("v", None)) != VERSION:
+        raise ConfigError(f"{source} is a recording of version {version!r}", hint=f"this reads {VERSION}")
+    try:
+        return from_plain(Header, plain)
+    except ValueError as error:
+        raise ConfigError(f"{source}: line 1: {error}", hint="record it anew") from error
 
 
 def read_entry(line: bytes) -> RecordedCall | Step:
     """Return the entry that a line holds; raises ValueError for a line that holds none."""
     plain: Any = parse_json(line, object_hook=_unpacked)
-    return from_plain(RecordedCall if isinstance(plain, dict) and "call" in plain else Step, plain)
+    if not isinstance(plain, dict):
+        raise ValueError(f"{short(repr(plain))} is no object")
+    return from_plain(RecordedCall if "call" in plain else Step, plain)
 
 
 def _packed(value: Any) -> dict[str, str]:

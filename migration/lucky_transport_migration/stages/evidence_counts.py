@@ -76,7 +76,7 @@ def _counted(path: Path, file: _CountedFile | None) -> _CountedFile:
     inode = path.stat().st_ino
     if file is None or file.inode != inode:
         file = _CountedFile(inode)
-    lines = read_entries(path, Evidence.read, file.end - len(file.last))
+    lines = read_entries(path, Evidence, file.end - len(file.last), max(file.lines, 1))
     if file.end and next(lines, (b"",))[0] != file.last:
         return _counted(path, None)
     file.torn = Damage()

@@ -15,28 +15,30 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
-from lucky_transport.nesting import parse_json
-from lucky_transport_migration.jsonl import append_once, moment, read_entries
+from lucky_transport_migration.jsonl import VERSION, append_once, moment, one_of, read_entries
 from lucky_transport_migration.stages.stage import Placement
 
 FILE_NAME = "demotions.jsonl"
 
-_VERSION = 1
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One line. at: seconds since 1970. event: "demoted" or "promoted". before, to: placements. why: for a person."""
 
-    at: float
-    event: str
+    at: Annotated[float, _seconds]
+    event: Annotated[str, one_of("demoted", "promoted")]
     method: str
-    before: Placement
-    to: Placement
+    before: Annotated[Placement, Placement.parse] = field(metadata={"key": "from"})
+    to: Annotated[Placement, Placement.parse]
     why: str = ""
     cool_down_s: float = 0.0
 
@@ -47,20 +49,9 @@ class Entry:
 
     def line(self) -> str:
         """Return the entry as JSON, without a line break."""
-        plain = {"v": _VERSION, "at": self.moment, "event": self.event, "method": self.method}
+        plain = {"v": VERSION, "at": self.moment, "event": self.event, "method": self.method}
         plain |= {"from": str(self.before), "to": str(self.to), "why": self.why}
         return json.dumps(plain | ({"cool_down_s": self.cool_down_s} if self.event == "demoted" else {}))
-
-    @classmethod
-    def read(cls, line: str) -> Entry:
-        """Return the entry of a line; raises ValueError, KeyError or TypeError for one that is none of this version."""
-        plain = parse_json(line)
-        if plain["v"] != _VERSION or plain["event"] not in ("demoted", "promoted"):
-            raise ValueError(f"neither demoted nor promoted: {line!r}")
-        at = datetime.fromisoformat(plain["at"]).timestamp()
-        before, to = Placement.parse(plain["from"]), Placement.parse(plain["to"])
-        why, cool_down_s = str(plain["why"]), float(plain.get("cool_down_s", 0))
-        return cls(at, plain["event"], str(plain["method"]), before, to, why, cool_down_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +88,13 @@ class Journal:
         return entry
 
     def entries(self) -> Iterator[Entry]:
-        """Yield what can be read, in the order it was written; nothing when there is no journal.
+        """Yield the entries in the order they were written, but for torn ones; nothing when there is no journal.
 
-        Raises ConfigError for a journal that others may write.
+        Raises ConfigError as `read_entries`.
         """
         with contextlib.suppress(OSError):
-            for _, entry in read_entries(self.path, lambda line: Entry.read(line.decode(errors="replace"))):
-                if entry is not None:  # None: of a newer version, or torn
+            for _, entry in read_entries(self.path, Entry):
+                if entry is not None:
                     yield entry
 
     def demotions(self) -> Mapping[str, Demotion]:

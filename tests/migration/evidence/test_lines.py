@@ -150,10 +150,10 @@ def test_a_file_that_is_full_or_cannot_be_written_harms_no_evidence(tmp_path: Pa
     assert (tmp_path / f"calls-{os.getpid()}.jsonl").read_text() == ONE.write()
 
 
-def test_lines_that_are_none_are_damage(tmp_path: Path) -> None:
+def test_torn_lines_are_damage(tmp_path: Path) -> None:
     describe_process(tmp_path)
     with (tmp_path / FILE_NAME).open("a") as file:
-        file.write('[]\n{"v": 2}\n{"v": 1, "at"')
+        file.write('[]\n"text"\n{"v": 1, "at"')
     damage = Damage()
     assert len(read_programs(tmp_path, damage)) == 1
     assert (damage.lines, damage.line) == (3, 2)

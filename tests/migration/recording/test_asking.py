@@ -197,7 +197,7 @@ def test_replay_and_the_program_itself_say_how_many_there_are(tmp_path: Path) ->
         "2 calls had not ended when the program did: no more is compared than came until then."
     )
     assert "2 calls had not ended when the program did" in summary.sentence(tmp_path)
-    assert [one.is_unfinished for one in map(Evidence.read, (equal.write(), cut.write(), unseen.write()))] == [
+    assert [one.is_unfinished for one in (equal, cut, unseen)] == [
         False,
         True,
         True,
