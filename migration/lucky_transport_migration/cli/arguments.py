@@ -10,10 +10,10 @@ from base64 import b64decode
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
 
 import click
 from click.shell_completion import CompletionItem
+from click.types import FuncParamType
 
 from lucky_transport.cli.serve import options_of
 from lucky_transport.errors import TransportError
@@ -22,115 +22,80 @@ from lucky_transport.errors import TransportError
 _KEY = re.compile(r"(?!grpc-)(?!(te|content-type|user-agent)$)[a-z0-9_.-]+")
 
 
-class _Names(click.ParamType):
-    """A text like grpc,shm becomes ("grpc", "shm")."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return cast("tuple[str, ...]", value)
-        names = tuple(part.strip() for part in str(value).split(","))
-        if not all(names):
-            self.fail(f"{value!r} has an empty name; write for instance grpc,shm", param, ctx)
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            self.fail(f"{value!r} names {twice!r} twice", param, ctx)
-        return names
+def names(text: str) -> tuple[str, ...]:
+    """Return the names of a text like grpc,shm."""
+    found = tuple(part.strip() for part in text.split(","))
+    if not all(found):
+        raise click.BadParameter(f"{text!r} has an empty name; write for instance grpc,shm")
+    _check_once(found, text)
+    return found
 
 
-class _Choices(_Names):
-    """As names, but only those of a fixed set."""
-
-    def __init__(self, known: tuple[str, ...]) -> None:
-        self._known = known
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        names = super().convert(value, param, ctx)
-        for name in names:
-            if name not in self._known:
-                self.fail(f"{name!r} is not one of {', '.join(self._known)}", param, ctx)
-        return names
+def numbers(text: str) -> tuple[int, ...]:
+    """Return the whole numbers from 1 of a text like 1,64."""
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not part.isdecimal() or int(part) < 1:
+            raise click.BadParameter(f"{part!r} in {text!r} is no whole number from 1; write for instance 1,64,4096")
+    found = tuple(map(int, parts))
+    _check_once(found, text)
+    return found
 
 
-class _Numbers(click.ParamType):
-    """A text like 1,64 becomes (1, 64): whole numbers from 1."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return cast("tuple[int, ...]", value)
-        numbers: list[int] = []
-        for part in str(value).split(","):
-            text = part.strip()
-            if not text.isdecimal() or int(text) < 1:
-                wanted = "no whole number from 1; write for instance 1,64,4096"
-                self.fail(f"{text!r} in {value!r} is {wanted}", param, ctx)
-            if int(text) in numbers:
-                self.fail(f"{value!r} names {text} twice", param, ctx)
-            numbers.append(int(text))
-        return tuple(numbers)
+def _check_once(found: tuple[object, ...], text: str) -> None:
+    if twice := [one for one in found if found.count(one) > 1]:
+        raise click.BadParameter(f"{text!r} names {twice[0]!r} twice")
 
 
-class _JsonObject(click.ParamType):
-    """A JSON object becomes a dict."""
-
-    name = "json"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
-        return cast("dict[str, Any]", value) if isinstance(value, dict) else options_of(value)
-
-
-class _Metadata(click.ParamType):
-    """KEY=VALUE, KEY=@FILE or KEY=$VARIABLE becomes the key and its value. No error shows a value."""
-
-    name = "metadata"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str | bytes]:
-        if isinstance(value, tuple):
-            return cast("tuple[str, str | bytes]", value)
-        key, sign, text = str(value).partition("=")
-        if not sign:
-            self.fail("write KEY=VALUE, KEY=@FILE or KEY=$VARIABLE, e.g. 'authorization=$TOKEN'", param, ctx)
-        if not _KEY.fullmatch(key):
-            self.fail(
-                f"{key!r} is no key of metadata: lower-case letters, digits and _.-, not as gRPC's own", param, ctx
-            )
-        is_bytes = key.endswith("-bin")
-        if text.startswith("@"):
-            try:
-                found = Path(text[1:]).read_bytes()
-            except OSError as error:
-                self.fail(f"{key}: {error}", param, ctx)
-            if is_bytes:
-                return key, found
-            text = found.decode(errors="replace").removesuffix("\n").removesuffix("\r")
-        elif text.startswith("$"):
-            from lucky_transport.config import environment
-
-            if text[1:] not in environment():
-                self.fail(f"{key}: no variable {text[1:]!r} in the environment", param, ctx)
-            text = environment()[text[1:]]
+def metadata(text: str) -> tuple[str, str | bytes]:
+    """Return the key and the value of KEY=VALUE, KEY=@FILE or KEY=$VARIABLE. No error shows a value."""
+    key, sign, value = text.partition("=")
+    if not sign:
+        raise click.BadParameter("write KEY=VALUE, KEY=@FILE or KEY=$VARIABLE, e.g. 'authorization=$TOKEN'")
+    if not _KEY.fullmatch(key):
+        wanted = "lower-case letters, digits and _.-, not as gRPC's own"
+        raise click.BadParameter(f"{key!r} is no key of metadata: {wanted}")
+    is_bytes = key.endswith("-bin")
+    if value.startswith("@"):
+        try:
+            found = Path(value[1:]).read_bytes()
+        except OSError as error:
+            raise click.BadParameter(f"{key}: {error}") from error
         if is_bytes:
-            try:
-                return key, b64decode(text + "=" * (-len(text) % 4), validate=True)
-            except ValueError:
-                self.fail(f"{key}: its value is no base64", param, ctx)
-        if not (text.isascii() and text.isprintable()):
-            self.fail(f"{key}: its value is no printable ASCII; bytes go with a key that ends in -bin", param, ctx)
-        return key, text
+            return key, found
+        value = found.decode(errors="replace").removesuffix("\n").removesuffix("\r")
+    elif value.startswith("$"):
+        from lucky_transport.config import environment
+
+        if value[1:] not in environment():
+            raise click.BadParameter(f"{key}: no variable {value[1:]!r} in the environment")
+        value = environment()[value[1:]]
+    if is_bytes:
+        try:
+            return key, b64decode(value + "=" * (-len(value) % 4), validate=True)
+        except ValueError:
+            raise click.BadParameter(f"{key}: its value is no base64") from None
+    if not (value.isascii() and value.isprintable()):
+        raise click.BadParameter(f"{key}: its value is no printable ASCII; bytes go with a key that ends in -bin")
+    return key, value
 
 
-NAMES = _Names()
-METADATA = _Metadata()
-NUMBERS = _Numbers()
-JSON_OBJECT = _JsonObject()
+NAMES, NUMBERS, JSON_OBJECT, METADATA = map(FuncParamType, (names, numbers, options_of, metadata))
+JSON_OBJECT.name = "json"
 
 
 def choices(*known: str) -> click.ParamType:
     """Return the type of a comma-separated list of some of `known`."""
-    return _Choices(known)
+
+    def choose(text: str) -> tuple[str, ...]:
+        for name in names(text):
+            if name not in known:
+                raise click.BadParameter(f"{name!r} is not one of {', '.join(known)}")
+        return names(text)
+
+    found = FuncParamType(choose)
+    found.name = "names"
+    return found
 
 
 def metadata_option(where: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
