@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
-from functools import partial
+from collections.abc import Container, Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -23,6 +22,8 @@ _NOISE = (
 #: Parameters of servers alone, and those of engines alone.
 _OF_SERVERS = ("server", "services", "files", "folders", "deadline", "recording", "values", "metadata")
 _OF_ENGINES = ("engine", "suite", "between", "aa", "num_envs", "steps", "autoreset", "options")
+#: Suite -> parameters that it has no use for.
+_NOT_OF = {"step": ("methods", "count"), "commands": ("steps", "autoreset"), "all": ()}
 
 
 @click.command(
@@ -140,64 +141,69 @@ def parity(context: click.Context, suite: str | None, methods: str | None, as_js
     run`, and gets calls drawn from the descriptors of its messages, or those of a recording. A difference is shown with
     the smallest call that is found to have it.
     """
-    own = {name: given.pop(name) for name in _OF_SERVERS}
-    if own["server"] is not None:
-        _prove_server(context, methods or "all", as_json, {**given, **own})
-        return
-    if wrong := [name for name, value in own.items() if value]:
-        raise click.UsageError(f"{_spelt(context, wrong)}: only with --server; see --help")
-    if suite is None:
-        suite = "all" if methods in (None, "all", "*") else "commands"
-    foreign = {"step": ("methods", "count"), "commands": ("steps", "autoreset"), "all": ()}[suite]
-    _refuse(suite, [name for name in foreign if {**given, "methods": methods}[name] is not None])
+    from lucky_transport_migration.parity.whole_parity import show_parity
+
+    methods = methods or "all"
+    of_server = {name: given.pop(name) for name in _OF_SERVERS}
+    if of_server["server"] is not None:
+        _refuse(context, _OF_ENGINES, "not with --server")
+        drawn = {name: value for name, value in given.items() if name not in _OF_ENGINES}
+        _end(_prove_server(context, methods, as_json, **drawn, **of_server), as_json)
+    _refuse(context, _OF_SERVERS, "only with --server")
+    suite = suite or ("all" if methods in ("all", "*") else "commands")
+    _refuse(context, _NOT_OF[suite], f"not with --suite {suite}")
     if given.pop("aa"):
         given["between"] = (given["between"][0], f"{given['between'][0]}#2")
-    first = given["between"][0]
-    outcome, show = _prove(suite, methods or "all", silent=as_json, **given)
-    itself = None
-    differs = outcome.plain()["first_difference"] is not None
-    if differs and {name.partition("#")[0] for name in given["between"]} != {first}:
-        replicate = {"between": (first, f"{first}#2"), "evidence": None}
-        itself, _ = _prove(suite, methods or "all", silent=as_json, **given | replicate)
+    first, *others = given["between"]
+    outcome, itself = _prove(suite, methods, as_json, **given), None
+    if outcome.plain()["first_difference"] is not None and {name.partition("#")[0] for name in others} != {first}:
+        itself = _prove(suite, methods, as_json, **given | {"between": (first, f"{first}#2"), "evidence": None})
+    if not as_json and itself is not None and itself.plain()["first_difference"] is not None:
+        show_parity(itself)
+        click.echo(_NOISE.format(engine=given["engine"], path=first, others=", ".join(others)))
+        sys.exit(1)
+    _end(outcome, as_json, itself=itself and itself.plain())
+
+
+def _end(outcome: Any, as_json: bool, **more: Any) -> NoReturn:
+    """Show the outcome of a proof, as JSON with `more`, and end with its exit code."""
+    from lucky_transport_migration.parity.whole_parity import show_parity
+
     if as_json:
-        plain = outcome.plain() | {"itself": itself and itself.plain()}
-        click.echo(json.dumps(plain, indent=2, allow_nan=False))
-    elif itself is None or itself.plain()["first_difference"] is None:
-        show(outcome)
+        click.echo(json.dumps(outcome.plain() | more, indent=2, allow_nan=False))
     else:
-        show(itself)
-        click.echo(_NOISE.format(engine=given["engine"], path=first, others=", ".join(given["between"][1:])))
+        show_parity(outcome)
     sys.exit(0 if outcome.equal else 1)
 
 
-def _spelt(context: click.Context, names: list[str]) -> str:
-    """Return parameters as a user types them."""
-    found = (one for one in context.command.params if one.name in names)
-    return ", ".join("ENGINE" if isinstance(one, click.Argument) else one.opts[0] for one in found)
+def _refuse(context: click.Context, names: Container[str | None], why: str) -> None:
+    """Refuse those of the parameters that were given, as a user types them."""
+    wrong = [one for one in context.command.params if one.name in names and _is_given(context, one.name or "")]
+    if wrong:
+        spelt = ", ".join("ENGINE" if isinstance(one, click.Argument) else one.opts[0] for one in wrong)
+        raise click.UsageError(f"{spelt}: {why}; see --help")
 
 
-def _prove_server(context: click.Context, methods: str, as_json: bool, given: dict[str, Any]) -> None:
-    """Compare a server with itself in shared memory, show the outcome, and end with its exit code."""
-    from click.core import ParameterSource
+def _is_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
+
+def _prove_server(
+    context: click.Context, methods: str, silent: bool, *, recording: Path | None, evidence: Path | None, **given: Any
+) -> Any:
+    """Return the outcome of comparing a server with itself in shared memory."""
     from lucky_transport.config import load_settings
     from lucky_transport_migration.compare.rules import ComparisonRules
     from lucky_transport_migration.console import terminated_as_by_ctrl_c, watched
     from lucky_transport_migration.parity.field_values import FieldValues
     from lucky_transport_migration.parity.service_proof import ServiceProof
     from lucky_transport_migration.parity.service_servers import ServerCommand
-    from lucky_transport_migration.parity.whole_parity import show_parity
     from lucky_transport_migration.recording.asking import requests_of
     from lucky_transport_migration.recording.reading import Recording
 
-    def is_given(name: str) -> bool:
-        return context.get_parameter_source(name) is not ParameterSource.DEFAULT
-
-    if wrong := list(filter(is_given, _OF_ENGINES)):
-        raise click.UsageError(f"{_spelt(context, wrong)}: not with --server; see --help")
-    if given["recording"] and (wrong := list(filter(is_given, ("count", "seed", "values")))):
-        raise click.UsageError(f"{_spelt(context, wrong)}: nothing is drawn with --from")
-    recorded = given["recording"] and requests_of(Recording(given["recording"]), given["metadata"])
+    if recording:
+        _refuse(context, ("count", "seed", "values"), "nothing is drawn with --from")
+    recorded = recording and requests_of(Recording(recording), given["metadata"])
     proof = ServiceProof(
         ServerCommand(given["server"], load_settings().start_timeout_s, given["metadata"]),
         given["files"],
@@ -208,83 +214,60 @@ def _prove_server(context: click.Context, methods: str, as_json: bool, given: di
         given["seed"],
         given["deadline"] or 10.0,
         ComparisonRules.load(),
-        given["evidence"],
+        evidence,
         FieldValues.load(given["values"]),
         recorded,
     )
     what = "comparing calls" if recorded else "comparing methods"
-    with terminated_as_by_ctrl_c(), watched(what, None, silent=as_json) as advance:
-        outcome = proof.prove(advance)
-    if as_json:
-        click.echo(json.dumps(outcome.plain(), indent=2, allow_nan=False))
-    else:
-        show_parity(outcome)
-    sys.exit(0 if outcome.equal else 1)
+    with terminated_as_by_ctrl_c(), watched(what, None, silent=silent) as advance:
+        return proof.prove(advance)
 
 
-def _refuse(suite: str, wrong: list[str]) -> None:
-    if wrong:
-        names = ", ".join(f"--{name}" for name in wrong)
-        raise click.UsageError(f"--suite {suite} does not take {names}; see --help")
-
-
-def _prove(suite: str, methods: str, *, silent: bool, **given: Any) -> tuple[Any, Callable[[Any], None]]:
-    """Return the outcome of a suite, and what shows it to a person."""
-    from lucky_transport_migration.compare.rules import ComparisonRules
-    from lucky_transport_migration.parity.whole_parity import (
-        prove_whole,
-        show_parity,
-        show_whole_parity,
-    )
-
-    common = {name: given.pop(name) for name in ("engine", "seed", "options", "num_envs", "between")}
-    common["rules"] = ComparisonRules.load()
-    prove_steps = partial(_prove_steps, given["autoreset"], given["steps"], given["evidence"], silent, common)
-    prove_calls = partial(_prove_calls, methods, given["count"], given["evidence"], silent, common)
-    if suite == "step":
-        return prove_steps(), show_parity
-    if suite == "commands":
-        return prove_calls(), show_parity
-    return prove_whole(prove_steps, prove_calls), show_whole_parity
-
-
-def _prove_steps(
-    autoreset: str | None, steps: int | None, evidence: Path | None, silent: bool, common: dict[str, Any]
+def _prove(
+    suite: str,
+    pattern: str,
+    silent: bool,
+    *,
+    engine: str,
+    between: tuple[str, ...],
+    num_envs: int | None,
+    autoreset: str | None,
+    steps: int | None,
+    count: int | None,
+    evidence: Path | None,
+    **common: Any,
 ) -> Any:
+    """Return the outcome of a suite; common: the seed and the engine's options."""
+    from lucky_transport_migration.compare.rules import ComparisonRules
     from lucky_transport_migration.console import watched
+    from lucky_transport_migration.parity.call_proof import chosen_methods, prove_commands
     from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
     from lucky_transport_migration.parity.step_parity import MODES, prove, total_steps
+    from lucky_transport_migration.parity.whole_parity import prove_whole
 
+    common["rules"] = ComparisonRules.load()
     modes, steps = MODES if autoreset == "all" else (autoreset or "next_step",), steps or 1000
-    engine, between, rest = _split(common, num_envs=16)
-    with ExitStack() as stack:
-        writer = stack.enter_context(closing(EvidenceWriter(evidence)))
-        advance = stack.enter_context(watched("comparing steps", total_steps(steps, modes), silent=silent))
+    methods, count = chosen_methods(pattern), count or 12
 
-        def advanced(took: Mapping[str, float]) -> None:
-            advance()
-            writer.write_step(took)
+    def prove_steps() -> Any:
+        with watched("comparing steps", total_steps(steps, modes), silent=silent) as advance:
 
-        parity = prove(engine, between, steps=steps, modes=modes, advance=advanced, **rest)
+            def advanced(took: Mapping[str, float]) -> None:
+                advance()
+                writer.write_step(took)
+
+            sizes = {"num_envs": num_envs or 16, "steps": steps, "modes": modes}
+            parity = prove(engine, between, advance=advanced, **sizes, **common)
         if parity.difference is not None:
             writer.write_step(dict.fromkeys(parity.difference.names, 0.0), parity.difference)
         return parity
 
+    def prove_calls() -> Any:
+        with watched("comparing calls", count, silent=silent) as advance:
+            sizes = {"num_envs": num_envs or 2, "methods": methods, "count": count}
+            return prove_commands(engine, between, advance=advance, write=writer.write, **sizes, **common)
 
-def _prove_calls(pattern: str, count: int | None, evidence: Path | None, silent: bool, common: dict[str, Any]) -> Any:
-    from lucky_transport_migration.console import watched
-    from lucky_transport_migration.parity.call_proof import chosen_methods, prove_commands
-    from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
-
-    methods = chosen_methods(pattern)
-    engine, between, rest = _split(common, num_envs=2)
-    with ExitStack() as stack:
-        write = stack.enter_context(closing(EvidenceWriter(evidence))).write
-        advance = stack.enter_context(watched("comparing calls", count or 12, silent=silent))
-        return prove_commands(engine, between, methods=methods, count=count or 12, advance=advance, write=write, **rest)
-
-
-def _split(common: dict[str, Any], num_envs: int) -> tuple[str, tuple[str, ...], dict[str, Any]]:
-    """Return engine and paths, and the rest of what both proofs take; num_envs: where none was asked for."""
-    rest = {**common, "num_envs": common["num_envs"] or num_envs}
-    return rest.pop("engine"), rest.pop("between"), rest
+    with closing(EvidenceWriter(evidence)) as writer:
+        if suite == "all":
+            return prove_whole(prove_steps, prove_calls)
+        return prove_steps() if suite == "step" else prove_calls()

@@ -46,8 +46,18 @@ def prove_whole(prove_steps: Callable[[], Parity], prove_calls: Callable[[], Com
         return WholeParity(steps, None)
 
 
-def show_parity(outcome: Parity | CommandsParity) -> None:
-    """Print a proof's outcome: what was compared, what differs, what was not compared, and the verdict."""
+def show_parity(outcome: Parity | CommandsParity | WholeParity) -> None:
+    """Print a proof's outcome: what was compared, what differs, what was not compared, and the verdict.
+
+    Of a whole one both parts, one that differs last, and the verdict on both in the last line.
+    """
+    if isinstance(outcome, WholeParity):
+        parts = [one for one in (outcome.steps, outcome.calls) if one is not None]
+        for part in sorted(parts, key=lambda part: not part.equal):
+            show_parity(part)
+        if len(parts) > 1 and outcome.equal:  # else the sentence of the part that differs is the last line
+            echo("EQUAL: steps and calls.")
+        return
     heads, rows = outcome.table
     show(f"between {', '.join(label(name) for name in outcome.between)}", heads, rows, numbers=True)
     if isinstance(outcome, CommandsParity):
@@ -60,12 +70,3 @@ def show_parity(outcome: Parity | CommandsParity) -> None:
         echo(f"not compared: {what} ({why})", dim=True)
     for line in outcome.sentence.splitlines():
         echo(line, bold=True, fg="green" if outcome.equal else "red")
-
-
-def show_whole_parity(outcome: WholeParity) -> None:
-    """Print both parts for a person, one that differs last, and the verdict on both in the last line."""
-    parts = [one for one in (outcome.steps, outcome.calls) if one is not None]
-    for part in sorted(parts, key=lambda part: not part.equal):
-        show_parity(part)
-    if len(parts) > 1 and outcome.equal:  # else the sentence of the part that differs is the last line
-        echo("EQUAL: steps and calls.")
