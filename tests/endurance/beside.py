@@ -29,9 +29,8 @@ import numpy as np
 
 from lucky_transport.cli.tables import show
 from lucky_transport.process import ChildProcess
-from lucky_transport_migration.bench.cpu import engine_cpu_ns
-from lucky_transport_migration.bench.measuring import Effort, Measurement, measure_loop
-from lucky_transport_migration.bench.workloads.limits import ping_pong
+from lucky_transport_migration.bench.limits import ping_pong
+from lucky_transport_migration.bench.measuring import Effort, Measurement, engine_cpu_ns, measure_loop
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 from lucky_transport_migration.units import duration_text
 from tests.endurance.peers import PEERS, Message, measure_peer

@@ -35,8 +35,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import NotReachable, plural
 from lucky_transport.process import python_command, unique_name
 from lucky_transport.registry import registry
-from lucky_transport_migration.bench.cpu import engine_cpu_ns
-from lucky_transport_migration.bench.measuring import Look, Measurement, open_loop
+from lucky_transport_migration.bench.measuring import Look, Measurement, engine_cpu_ns, open_loop
 from lucky_transport_migration.cli.arguments import NAMES, NUMBERS
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 from lucky_transport_migration.units import duration_text

@@ -30,8 +30,7 @@ from lucky_transport_migration.bench.suites.steps import IDLE, STEP_TARGETS, pla
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, Comparison
 from lucky_transport_migration.evidence.record import EQUAL, Evidence, SideResult
 from lucky_transport_migration.parity import call_proof
-from lucky_transport_migration.recording.entries import RecordedCall, Step, line_of
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import RecordedCall, Recording, Step, line_of
 from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import ProcessRouter

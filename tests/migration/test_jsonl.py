@@ -14,8 +14,7 @@ from lucky_transport_migration.evidence.programs import describe_process, read_p
 from lucky_transport_migration.evidence.record import Evidence, SideResult, read_folder
 from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.jsonl import Damage
-from lucky_transport_migration.recording.entries import Header, RecordedCall, Step, line_of
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import Header, RecordedCall, Recording, Step, line_of
 from lucky_transport_migration.stages.journal import Entry, Journal
 from lucky_transport_migration.stages.stage import Placement
 

@@ -27,8 +27,7 @@ from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.parity.recorded_requests import RecordedRequest
 from lucky_transport_migration.recording.asking import requests_of
-from lucky_transport_migration.recording.entries import RecordedCall
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import RecordedCall, Recording
 from lucky_transport_migration.stages.effective_stages import STEP
 from tests.programs.programs import Program
 from tests.programs.sides import SIDE, ProgramFailed, clean_environment, record_program, served_in_shm

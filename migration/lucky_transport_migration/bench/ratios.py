@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lucky_transport_migration.bench.rows import Measured, p50s_us
-from lucky_transport_migration.bench.suite import Cell, Plan, Suite
+from lucky_transport_migration.bench.suite import BenchSuite, Cell, Plan
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.stats import Overall, Word, compare, floor_of, floor_sentence, overall, ratio
 from lucky_transport_migration.table import INCONCLUSIVE
@@ -22,7 +22,7 @@ Cells = Mapping[Cell, Sequence[Measured]]
 MOST_NOISE = 1.5
 
 
-def floors(suite: Suite, cells: Cells, twins: Cells) -> dict[Cell, float]:
+def floors(suite: BenchSuite, cells: Cells, twins: Cells) -> dict[Cell, float]:
     """Return the A/A floor of each kind of cells that was measured by two fresh pairs per round."""
     return {
         suite.kind_of(cell): round(floor_of(ratio(p50s_us(second), p50s_us(cells[cell]))), 4)
@@ -31,7 +31,7 @@ def floors(suite: Suite, cells: Cells, twins: Cells) -> dict[Cell, float]:
     }
 
 
-def noise_floor(suite: Suite, cells: Cells, twins: Cells, known: Mapping[Cell, float]) -> dict[str, Any] | None:
+def noise_floor(suite: BenchSuite, cells: Cells, twins: Cells, known: Mapping[Cell, float]) -> dict[str, Any] | None:
     """Return the A/A ratio of the first cell that was measured twice, for all to see; None when there was none.
 
     `known` are the floors of all kinds.
@@ -44,7 +44,7 @@ def noise_floor(suite: Suite, cells: Cells, twins: Cells, known: Mapping[Cell, f
     return None
 
 
-def ratios(suite: Suite, cells: Cells, plan: Plan, known: Mapping[Cell, float]) -> list[dict[str, Any]]:
+def ratios(suite: BenchSuite, cells: Cells, plan: Plan, known: Mapping[Cell, float]) -> list[dict[str, Any]]:
     """Return one row per comparison, each with its interval, the A/A floor of its kind, word and sentence.
 
     `main` marks those between ways to an engine, `lead` those that are read first. A kind without an A/A pair is judged
@@ -77,7 +77,7 @@ def ratios(suite: Suite, cells: Cells, plan: Plan, known: Mapping[Cell, float]) 
     return found
 
 
-def _is_usual(cell: Cell, suite: Suite, plan: Plan) -> bool:
+def _is_usual(cell: Cell, suite: BenchSuite, plan: Plan) -> bool:
     return cell.rate_hz is None and cell.what == (plan.engine or suite.engine)
 
 

@@ -16,7 +16,7 @@ from lucky_transport.errors import RemoteProtocolError, TransportError, plural
 from lucky_transport_migration.bench import environment
 from lucky_transport_migration.bench.ratios import MOST_NOISE, floors, noise_floor, ratios, verdict
 from lucky_transport_migration.bench.rows import Measured, p50s_us, row_of, typical_us
-from lucky_transport_migration.bench.suite import Case, Cell, Plan, Suite
+from lucky_transport_migration.bench.suite import BenchSuite, Case, Cell, Plan
 from lucky_transport_migration.stats import LEAST_ROUNDS, looked_at, ratio
 
 #: A process rests where its threads use less than this share of a CPU for so long; awaited at most so long.
@@ -44,7 +44,7 @@ class PreparedSuite:
     `measure` may add to `notes` what it could not measure. rounds_of: what a round is made of.
     """
 
-    suite: Suite
+    suite: BenchSuite
     plan: Plan
     cases: Sequence[Case]
     measure: Callable[[Case], Mapping[Cell, Measured]]

@@ -161,7 +161,7 @@ def decimal_text(size: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suite:
+class BenchSuite:
     """What a suite says of itself.
 
     name: as `--suite` takes it. title: of its page. engine: what answers. titles: kind -> the title of its tables, with

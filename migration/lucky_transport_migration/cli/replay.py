@@ -58,7 +58,7 @@ def replay(file: Path, endpoints: tuple[str, ...], evidence: Path | None, metada
     """
     from lucky_transport_migration.compare.rules import ComparisonRules
     from lucky_transport_migration.evidence.lines import Lines
-    from lucky_transport_migration.recording.reading import Recording
+    from lucky_transport_migration.recording.entries import Recording
     from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
     from lucky_transport_migration.recording.result import ReplayResult
 

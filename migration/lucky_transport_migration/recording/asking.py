@@ -29,8 +29,7 @@ from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.call_answers import PATIENCE_S
 from lucky_transport_migration.parity.recorded_requests import RecordedRequest, RecordedRequests
 from lucky_transport_migration.parity.service_call import ServiceCall
-from lucky_transport_migration.recording.entries import FLATBUFFERS, PROTOBUF, RecordedCall
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import FLATBUFFERS, PROTOBUF, RecordedCall, Recording
 
 #: What of a call is left out where nothing describes its messages.
 AS_BYTES = "fields of messages"

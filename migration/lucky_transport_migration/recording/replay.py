@@ -43,8 +43,7 @@ from lucky_transport_migration.evidence.service_caller import ServiceCaller
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.call_answers import PATIENCE_S
 from lucky_transport_migration.recording.asking import Asking, RecordedMethods, broken, compared, is_lost
-from lucky_transport_migration.recording.entries import ARRAYS, RecordedCall, Step
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import ARRAYS, RecordedCall, Recording, Step
 from lucky_transport_migration.recording.result import UNMADE
 from lucky_transport_migration.stages.effective_stages import STEP
 

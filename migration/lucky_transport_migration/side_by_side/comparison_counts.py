@@ -1,19 +1,16 @@
-"""What was compared side by side, counted per test and summed up for a whole session.
+"""What was compared side by side, counted per test and summed up for a session; and what a test fails with.
 
-A counts travels between processes as plain values, so that workers' counts reach who reports. What was not compared is
-kept once, with the reason.
+Counts travel between processes as plain values, so that workers' counts reach who reports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from lucky_transport.errors import plural
-
-if TYPE_CHECKING:
-    from lucky_transport_migration.compare.difference import LocatedDifference
+from lucky_transport_migration.compare.difference import AtCall, LocatedDifference
 
 
 @dataclass(slots=True)
@@ -38,14 +35,6 @@ class ComparisonCounts:
         parts = [plural(self.exchanges, "exchange"), plural(self.calls, "call"), plural(self.values, "value")]
         return f"{parts[0]} and {parts[1]} ({parts[2]})"
 
-    def differ(self, found: LocatedDifference) -> None:
-        """Keep a difference."""
-        self.differences.append(found.sentence())
-
-    def leave_out(self, what: str, why: str) -> None:
-        """Say that something was not compared."""
-        self.not_compared.setdefault(what, why)
-
     def merge(self, plain: Mapping[str, Any]) -> None:
         """Add other counts, given as `plain` returns them."""
         for name in ("tests", "exchanges", "calls", "values"):
@@ -55,4 +44,33 @@ class ComparisonCounts:
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
+
+
+class Mismatch(AssertionError):
+    """The first difference between two transports; `found` is where.
+
+    Its text stands alone: what differs, where, both values, what was equal before it and what was not compared.
+    """
+
+    def __init__(self, found: LocatedDifference, counts: ComparisonCounts) -> None:
+        super().__init__("\n".join(_lines(found, counts)))
+        self.found = found
+
+
+def _lines(found: LocatedDifference, counts: ComparisonCounts) -> Iterator[str]:
+    (left, right), difference, place = found.names, found.difference, found.place
+    if isinstance(place, AtCall):
+        yield f"{left} and {right} answer {place.method} differently"
+        rows = {"call": str(place.call), "field": difference.where, "request": place.request}
+    else:
+        yield f"{left} and {right} differ in exchange {place.exchange} ({place.event})"
+        rows = {"exchange": str(place.exchange), "field": difference.where}
+        rows |= {} if difference.env is None else {"env": str(difference.env)}
+        rows |= {"index": str(list(difference.index))} if difference.index else {}
+    rows |= {name: repr(value) for name, value in found.values.items()}
+    width = max(map(len, rows))
+    yield from (f"  {name.ljust(width)}  {text}" for name, text in rows.items())
+    yield f"equal before it: {counts.sentence}"
+    for what, why in counts.not_compared.items():
+        yield f"not compared: {what} ({why})"

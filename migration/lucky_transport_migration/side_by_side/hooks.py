@@ -15,9 +15,8 @@ import pytest
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import TransportError, plural
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
+from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts, Mismatch
 from lucky_transport_migration.side_by_side.engines import Engines
-from lucky_transport_migration.side_by_side.mismatch import Mismatch
 from lucky_transport_migration.side_by_side.switched_grpc import REMEDY, SwitchedGrpc
 from lucky_transport_migration.side_by_side.tee_transport import SideBySideTransport
 

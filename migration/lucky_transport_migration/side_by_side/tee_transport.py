@@ -33,8 +33,7 @@ from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import PROOF
 from lucky_transport_migration.parity.call_answers import PATIENCE_S, answered
 from lucky_transport_migration.parity.parity_evidence import located
-from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
-from lucky_transport_migration.side_by_side.mismatch import Mismatch
+from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts, Mismatch
 
 _FLAGS = ("lockstep", "hold", "commands", "streams")
 
@@ -89,7 +88,7 @@ class SideBySideTransport(Transport):
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         self._check()
-        self._counts.leave_out(
+        self._counts.not_compared.setdefault(
             f"items of {method.name}",
             "which states a stream shows hangs on the clock; `lucky-transport parity` compares streams of a world that "
             "stands still",
@@ -125,7 +124,7 @@ class SideBySideTransport(Transport):
         self._counts.exchanges += 1
         self._counts.values += sum(array.size for array in tables[name].values())
         for what, why in left_out(tables[name], self._rules):
-            self._counts.leave_out(what, why)
+            self._counts.not_compared.setdefault(what, why)
 
     def _table(self, name: str, answer: CallOutcome) -> Mapping[str, NDArray[Any]]:
         """Return the named arrays of a frame, none where there is no frame."""
@@ -144,14 +143,14 @@ class SideBySideTransport(Transport):
         self._counts.calls += 1
         self._counts.values += 1  # a message counts as one
         for key in self._rules.left_out(method.response):
-            self._counts.leave_out(key, self._rules.rows[key].skip)
+            self._counts.not_compared.setdefault(key, self._rules.rows[key].skip)
         for what, why in UNSEEN.items():
-            self._counts.leave_out(what, why)
+            self._counts.not_compared.setdefault(what, why)
 
     def _refuse(self, found: LocatedDifference | None) -> None:
         """Count a difference and raise it, now and whatever is done from now on."""
         if found is not None:
-            self._counts.differ(found)
+            self._counts.differences.append(found.sentence())
             self.mismatch = Mismatch(found, self._counts)
             raise self.mismatch
 

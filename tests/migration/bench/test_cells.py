@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from lucky_transport_migration.bench import limits
 from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.suite import Cell, Plan
 from lucky_transport_migration.bench.suites.steps import COPY, IDLE, PACED_ENVS, STEPPING, cases_of, plan_of, prepare
-from lucky_transport_migration.bench.workloads import limits
 
 
 def plan(engine: str = IDLE, transports: tuple[str, ...] = ("grpc", "shm"), quick: bool = False) -> Plan:

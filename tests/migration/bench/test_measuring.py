@@ -22,10 +22,19 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench import measuring
-from lucky_transport_migration.bench.cpu import busiest_core, client_cpu_ns, engine_cpu_ns
 from lucky_transport_migration.bench.environment import capture
-from lucky_transport_migration.bench.histogram import Histogram
-from lucky_transport_migration.bench.measuring import Effort, Look, awaited_loop, closed_loop, measure_loop, open_loop
+from lucky_transport_migration.bench.measuring import (
+    Effort,
+    Look,
+    awaited_loop,
+    busiest_core,
+    client_cpu_ns,
+    closed_loop,
+    engine_cpu_ns,
+    measure_loop,
+    open_loop,
+)
+from lucky_transport_migration.bench.rows import Histogram
 from lucky_transport_migration.stats import percentile
 
 ACTIONS = np.zeros((1, 2), np.float32)

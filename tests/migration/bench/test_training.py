@@ -13,10 +13,10 @@ import pytest
 from lucky_transport import api
 from lucky_transport.errors import PeerTimeout
 from lucky_transport_migration.bench.measuring import QUICK
+from lucky_transport_migration.bench.stubs import programs
+from lucky_transport_migration.bench.stubs.programs import Job
 from lucky_transport_migration.bench.suites import training
 from lucky_transport_migration.bench.suites.training import cases_of, measure_training, plan_of_training, prepare
-from lucky_transport_migration.bench.workloads.stubs import programs
-from lucky_transport_migration.bench.workloads.stubs.pair import Job
 
 
 def test_the_loops_run_over_each_transport_in_process_and_unchanged_under_the_launcher(

@@ -16,8 +16,7 @@ import lucky_transport
 from lucky_transport.cli.main import cli
 from lucky_transport.process import unique_name
 from lucky_transport_migration.evidence.record import read_folder
-from lucky_transport_migration.recording.entries import Header, line_of
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import Header, Recording, line_of
 from tests.support.waiting import PATIENCE_S
 
 PROGRAM = """

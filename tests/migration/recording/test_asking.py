@@ -16,8 +16,15 @@ from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, NOT_ENDED, Evidence, SideResult
 from lucky_transport_migration.evidence.summary import RunSummary
 from lucky_transport_migration.recording.asking import Asking, RecordedMethods, compared
-from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, Header, RecordedCall, line_of, masked
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import (
+    MASKED,
+    PROTOBUF,
+    Header,
+    RecordedCall,
+    Recording,
+    line_of,
+    masked,
+)
 from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
 from lucky_transport_migration.recording.result import UNMADE, ReplayResult
 from lucky_transport_migration.routing.recording_policy import RecordingPolicy

@@ -16,8 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.recording.entries import Header, RecordedCall, Step, header_of, line_of, read_entry
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import (
+    Header,
+    RecordedCall,
+    Recording,
+    Step,
+    header_of,
+    line_of,
+    read_entry,
+)
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
 from tests.support.waiting import PATIENCE_S, until
 

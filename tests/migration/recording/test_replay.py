@@ -16,8 +16,7 @@ from lucky_transport.errors import ConfigError, PeerDied, SpecError
 from lucky_transport.messages.methods import method
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.record import Evidence
-from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Recording, Step
 from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
 from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
 from lucky_transport_migration.recording.result import UNMADE, ReplayResult

@@ -21,8 +21,7 @@ from lucky_transport.routing import Decision
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.transport import Capabilities, Frame, Transport
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
-from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Recording, Step
 from lucky_transport_migration.recording.recorded_transport import RecordedTransport, recorded_endpoint
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.recording_policy import RecordingPolicy, UnstagedPolicy, recorded

@@ -29,10 +29,10 @@ from lucky_transport_migration.bench.suite import (
     BYTES,
     OPEN_LOOP_HZ,
     SIZES,
+    BenchSuite,
     Case,
     Cell,
     Plan,
-    Suite,
     call_cases,
     decimal_text,
     marks,
@@ -65,7 +65,7 @@ COMMAND_TARGETS: tuple[SpeedTarget, ...] = (
     _over_shm("1280x720 RGBA as copies: gRPC over shm", 8, "images", "copy"),
 )
 
-COMMANDS = Suite(
+COMMANDS = BenchSuite(
     name="commands",
     title="Commands, streams and images",
     engine="echo",

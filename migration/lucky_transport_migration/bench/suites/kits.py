@@ -28,11 +28,11 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, EngineFailed, RemoteProtocolError, plural
 from lucky_transport.process import ChildProcess, unique_name
 from lucky_transport.transport import Transport
+from lucky_transport_migration.bench.limits import ping_pong
 from lucky_transport_migration.bench.measuring import Look, Measurement, measure_loop
 from lucky_transport_migration.bench.run import PreparedSuite
-from lucky_transport_migration.bench.suite import Case, Cell, Plan, Suite, marks
+from lucky_transport_migration.bench.suite import BenchSuite, Case, Cell, Plan, marks
 from lucky_transport_migration.bench.targets import SpeedTarget
-from lucky_transport_migration.bench.workloads.limits import ping_pong
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 KIT_SOURCES = Path(__file__).parents[4] / "schema" / "kits"
@@ -104,7 +104,7 @@ _TARGETS: tuple[SpeedTarget, ...] = (
     ),
 )  # fmt: skip
 
-KITS = Suite(
+KITS = BenchSuite(
     name="kits",
     title="Engines in other languages",
     engine="pendulum",

@@ -23,11 +23,11 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import RemoteProtocolError, plural
 from lucky_transport.spec.composite import unpack
 from lucky_transport.transport import Transport
+from lucky_transport_migration.bench.limits import measure_limit
 from lucky_transport_migration.bench.measuring import Look, Measurement, measure_loop
 from lucky_transport_migration.bench.run import PreparedSuite
-from lucky_transport_migration.bench.suite import OPEN_LOOP_HZ, Case, Cell, Plan, Suite, marks
+from lucky_transport_migration.bench.suite import OPEN_LOOP_HZ, BenchSuite, Case, Cell, Plan, marks
 from lucky_transport_migration.bench.targets import SpeedTarget
-from lucky_transport_migration.bench.workloads.limits import measure_limit
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 from lucky_transport_migration.units import bytes_text
 
@@ -86,9 +86,9 @@ STEP_TARGETS: tuple[SpeedTarget, ...] = (
 )  # fmt: skip
 
 
-def suite_of(engine: str) -> Suite:
+def suite_of(engine: str) -> BenchSuite:
     """Return what the suite says of itself with this engine."""
-    return Suite(
+    return BenchSuite(
         name="step",
         title=f"Transports of {engine}",
         engine=engine,

@@ -19,20 +19,19 @@ from importlib.util import find_spec
 from lucky_transport.errors import ConfigError, MissingExtra
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
+from lucky_transport_migration.bench.stubs.programs import Job, measure_echo, measure_pair
 from lucky_transport_migration.bench.suite import (
     BYTES,
     OPEN_LOOP_HZ,
+    BenchSuite,
     Case,
     Cell,
     Plan,
-    Suite,
     call_cases,
     decimal_text,
     marks,
 )
 from lucky_transport_migration.bench.targets import SpeedTarget
-from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair
-from lucky_transport_migration.bench.workloads.stubs.programs import measure_echo
 
 _TCP, _SHM = marks("unary", "grpc-tcp", "pool"), marks("unary", "shm", "pool")
 STUB_TARGETS: tuple[SpeedTarget, ...] = (
@@ -66,7 +65,7 @@ STUB_TARGETS: tuple[SpeedTarget, ...] = (
     ),
 )  # fmt: skip
 
-STUBS = Suite(
+STUBS = BenchSuite(
     name="stubs",
     title="Existing gRPC code over shared memory",
     engine="a servicer that answers with what it was asked",

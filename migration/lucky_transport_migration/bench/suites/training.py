@@ -25,11 +25,10 @@ from lucky_transport.transport import Stream
 from lucky_transport_migration.bench.measuring import Effort
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
-from lucky_transport_migration.bench.suite import Case, Cell, Plan, Suite, call_cases, marks
+from lucky_transport_migration.bench.stubs.programs import Job, measure_luckyenv, why_no_luckyenv
+from lucky_transport_migration.bench.suite import BenchSuite, Case, Cell, Plan, call_cases, marks
 from lucky_transport_migration.bench.suites.commands import plan_of_commands
 from lucky_transport_migration.bench.targets import SpeedTarget
-from lucky_transport_migration.bench.workloads.stubs.pair import Job
-from lucky_transport_migration.bench.workloads.stubs.programs import measure_luckyenv, why_no_luckyenv
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 TELEMETRY_HZ = 100
@@ -37,7 +36,7 @@ CAMERA_HZ = 30
 _TURNS = 2
 _PATIENCE_S = 5.0
 
-TRAINING = Suite(
+TRAINING = BenchSuite(
     name="training",
     title="Training loops",
     engine="echo",

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import ConfigError, EngineFailed, NotReachable, PeerTimeout
-from lucky_transport_migration.bench import processes, targets
-from lucky_transport_migration.bench.processes import serving
+from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.rows import typical_us
+from lucky_transport_migration.bench.stubs import programs
+from lucky_transport_migration.bench.stubs.programs import serving
 from lucky_transport_migration.bench.suite import marks
 from lucky_transport_migration.bench.suites import kits
 from lucky_transport_migration.bench.suites.kits import BATCH, KIT_PATHS, KITS, plan_of_kits
@@ -101,7 +102,7 @@ def children() -> set[str]:
 
 @pytest.mark.parametrize("said", ["", "rea"])
 def test_a_server_that_never_says_it_is_ready_is_given_up_and_ended(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_READY_S", 0.5)
+    monkeypatch.setattr(programs, "_READY_S", 0.5)
     before = children()
     # on a busy machine it is given up, and its pipe closed, before it has begun
     program = f"import contextlib, os, time\nwith contextlib.suppress(OSError): os.write(1, {said.encode()!r})\n"
@@ -131,7 +132,7 @@ def test_what_a_server_says_behind_ready_is_kept_and_it_ends_with_the_block() ->
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_server_that_does_not_end_by_itself_is_killed(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
-    monkeypatch.setattr(processes, "_GRACE_S", 0.2)
+    monkeypatch.setattr(programs, "_GRACE_S", 0.2)
     before, raised = children(), False
     try:
         with serving("of a pair", [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)"]):

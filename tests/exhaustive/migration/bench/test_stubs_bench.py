@@ -17,10 +17,10 @@ import pytest
 from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import QUICK, Measurement
+from lucky_transport_migration.bench.stubs import programs
+from lucky_transport_migration.bench.stubs.programs import Job, measure_pair, program
 from lucky_transport_migration.bench.suite import Case
 from lucky_transport_migration.bench.suites.stubs import cases_of, plan_of_stubs
-from lucky_transport_migration.bench.workloads.stubs import pair, programs
-from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair, program
 from tests.support.waiting import until_none_left
 
 needs_grpc = pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="grpcio is not installed")
@@ -111,7 +111,7 @@ def test_a_client_that_fails_is_reported_with_its_exit_report() -> None:
 
 
 def test_a_client_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair, "_PATIENCE_S", 1.0 - 100 * QUICK.budget_s)
+    monkeypatch.setattr(programs, "_PATIENCE_S", 1.0 - 100 * QUICK.budget_s)
     with pytest.raises(PeerTimeout, match="grpc-tcp: the client did not end within 1 s"):
         program([sys.executable, "-c", "import time; time.sleep(60)"], _quick(case_of("grpc-tcp")))
 
@@ -124,14 +124,14 @@ def test_the_waiting_strategy_reaches_the_client_as_an_environment_variable() ->
 
 def test_what_went_wrong_in_the_client_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
     error = RemoteProtocolError("call 3 was answered as call 2", backend="shm", hint="look")
-    monkeypatch.setattr(pair, "program", lambda command, job, stdin: pair.pickle.dumps(error))
+    monkeypatch.setattr(programs, "program", lambda command, job, stdin: programs.pickle.dumps(error))
     with pytest.raises(RemoteProtocolError, match="call 3 was answered as call 2; look"):
         measure_pair(_quick(case_of("shm", "adaptive")))
 
 
 @needs_grpc
 def test_the_server_process_ends_with_its_client_and_leaves_no_socket() -> None:
-    from lucky_transport_migration.bench.workloads.stubs.client import served
+    from lucky_transport_migration.bench.stubs.client import served
 
     with served("grpc-unix", 1000) as server:
         socket = Path(server.ready.removeprefix("unix:"))
@@ -146,7 +146,7 @@ def test_the_server_process_ends_with_its_client_and_leaves_no_socket() -> None:
 
 def _answering(answer: Callable[[int], int]) -> Callable[[Any], Any]:
     """A unary call that answers the number n as if it had been `answer(n)`."""
-    from lucky_transport_migration.bench.workloads.stubs.client import number_of, question
+    from lucky_transport_migration.bench.stubs.client import number_of, question
 
     return lambda request: question(answer(number_of(request)), 100)
 
@@ -176,7 +176,7 @@ def _sent_back(answer: Callable[[bytes], bytes]) -> Callable[[Any], Any]:
 
 def _measured(measure: str, call: Any, *given: Any) -> Any:
     """Measure a call with that function of the client's module."""
-    from lucky_transport_migration.bench.workloads.stubs import client
+    from lucky_transport_migration.bench.stubs import client
 
     return getattr(client, measure)(call, *given, QUICK, None)
 
@@ -237,7 +237,7 @@ def test_a_wrong_item_ends_the_measurement_and_the_stream(numbers: list[int], it
 
 @needs_grpc
 def test_every_one_of_many_callers_is_counted() -> None:
-    from lucky_transport_migration.bench.workloads.stubs.client import measure_callers
+    from lucky_transport_migration.bench.stubs.client import measure_callers
 
     callers: set[int] = set()
     echo = _answering(lambda number: number)

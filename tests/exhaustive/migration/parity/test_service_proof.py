@@ -17,8 +17,7 @@ from lucky_transport_migration.catalogue.catalogue import Catalogue
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, ITSELF, NOT_COMPARED, read_folder
 from lucky_transport_migration.recording.asking import requests_of
-from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, Header, RecordedCall, line_of
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, Header, RecordedCall, Recording, line_of
 from tests.support.waiting import PATIENCE_S, until, until_none_left
 from tests.support.weather import SERVICE, WeatherPrograms
 

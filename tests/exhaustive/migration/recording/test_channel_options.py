@@ -15,8 +15,7 @@ pytest.importorskip("grpc")
 
 from lucky_transport.cli.main import cli
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
-from lucky_transport_migration.recording.entries import RecordedCall
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import RecordedCall, Recording
 from tests.exhaustive.planted.test_answers_by_tool import ROOT, described
 from tests.support.waiting import PATIENCE_S
 

@@ -21,8 +21,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport_migration.recording.entries import RecordedCall, line_of
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import RecordedCall, Recording, line_of
 from tests.support.forked_programs import SWITCHED, Programs
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms

@@ -16,8 +16,7 @@ import pytest
 import lucky_transport
 from lucky_transport.process import unique_name
 from lucky_transport_migration.evidence.record import read_folder
-from lucky_transport_migration.recording.entries import RecordedCall
-from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.entries import RecordedCall, Recording
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
 

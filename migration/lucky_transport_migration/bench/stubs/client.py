@@ -1,4 +1,4 @@
-"""The client program of a pair: `python -m lucky_transport_migration.bench.workloads.stubs.client`.
+"""The client program of a pair: `python -m lucky_transport_migration.bench.stubs.client`.
 
 It reads a pickled Job from stdin, starts the server, measures, and writes the pickled Outcome to stdout. Answers are
 checked while they are timed.
@@ -32,14 +32,13 @@ from lucky_transport_migration.bench.measuring import (
     awaited_loop,
     measure_loop,
 )
-from lucky_transport_migration.bench.processes import Server, serving
 from lucky_transport_migration.bench.rows import Measured
+from lucky_transport_migration.bench.stubs.echo_stub import EchoStub
+from lucky_transport_migration.bench.stubs.programs import Job, Outcome, ReadyServer, serving
+from lucky_transport_migration.bench.stubs.server import ANY_LENGTH, NUMBER_BYTES, item_number, made
 from lucky_transport_migration.bench.suite import Cell
-from lucky_transport_migration.bench.workloads.stubs.echo_stub import EchoStub
-from lucky_transport_migration.bench.workloads.stubs.pair import Job, Outcome
-from lucky_transport_migration.bench.workloads.stubs.server import ANY_LENGTH, NUMBER_BYTES, item_number, made
 
-_SERVER = "lucky_transport_migration.bench.workloads.stubs.server"
+_SERVER = "lucky_transport_migration.bench.stubs.server"
 _NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call brings its own request
 _MOST_ITEMS = 4_000_000_000
 _ASKED = "the number that it was asked with, which is all of it"
@@ -61,7 +60,7 @@ def measure(job: Job) -> dict[Cell, Measured]:
 
 
 @contextmanager
-def served(path: str, item_bytes: int, *, aio: bool = False) -> Generator[Server]:
+def served(path: str, item_bytes: int, *, aio: bool = False) -> Generator[ReadyServer]:
     """Yield a running server of `path`, whose `ready` is its target. Raises NotReachable when it does not start."""
     with tempfile.TemporaryDirectory(prefix="lucky_bench_") as directory:
         addresses = {"shm": f"shm://{unique_name()}", "grpc-unix": f"unix:{directory}/server.sock"}
@@ -81,7 +80,7 @@ def _measure_cell(stub: Any, cell: Cell, job: Job, pid: int) -> Measured:
     return measure_unary(stub.AskInline if cell.what == "inline" else stub.Ask, chars, cell.rate_hz, effort, pid)
 
 
-async def _measure_aio(job: Job, server: Server) -> dict[Cell, Measured]:
+async def _measure_aio(job: Job, server: ReadyServer) -> dict[Cell, Measured]:
     async with made(job.case.path, "aio_channel", server.ready) as channel:
         ask, chars = EchoStub(channel).Ask, int(job.options["text_chars"])
         return {cell: await measure_awaited(ask, chars, job.effort, server.pid) for cell in job.case.cells}

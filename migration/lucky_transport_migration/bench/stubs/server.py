@@ -1,6 +1,6 @@
 """The server program of a pair: it answers with what it was asked, so that only the way there is measured.
 
-    python -m lucky_transport_migration.bench.workloads.stubs.server PATH sync|asyncio ADDRESS ITEM_BYTES
+    python -m lucky_transport_migration.bench.stubs.server PATH sync|asyncio ADDRESS ITEM_BYTES
 
 It says `ready TARGET` on stdout when it serves, and ends when its stdin does, which is when its parent has ended.
 """
@@ -19,7 +19,7 @@ from google.protobuf.wrappers_pb2 import BytesValue, StringValue, UInt64Value
 
 from lucky_transport import inline
 from lucky_transport.registry import load
-from lucky_transport_migration.bench.workloads.stubs.echo_stub import EchoServicer, add_EchoServicer_to_server
+from lucky_transport_migration.bench.stubs.echo_stub import EchoServicer, add_EchoServicer_to_server
 
 NUMBER_BYTES = 8
 #: Options of channels and servers: messages of any length, where gRPC takes 4 MiB.

@@ -1,0 +1,204 @@
+"""The programs that a case is measured with, each a process of its own.
+
+A pair: a client of a server, into which a Job goes and out of which its Outcome comes. Grpc and our channel are
+imported there alone, so no pair finds the threads of another. A whole program: the same one against gRPC, and
+unmodified under `lucky-transport run`. The waiting strategy is set by environment, as a user of existing code sets it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import pickle
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import NotReachable, PeerTimeout, TransportError
+from lucky_transport.process import EngineProcess, python_command, unique_name
+from lucky_transport_migration.bench.flow import StreamMeasurement
+from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.rows import Measured
+from lucky_transport_migration.bench.suite import Case, Cell
+
+_CLIENT = "lucky_transport_migration.bench.stubs.client"
+_ENGINE = "mujoco:quadruped"
+_TRAINING = str(Path(__file__).with_name("training_program.py"))
+_ECHO = str(Path(__file__).with_name("echo_program.py"))
+_USUAL_PORT = "50051"
+_IMPORT_TIMEOUT_S = 60.0
+_PATIENCE_S = 90.0
+_LAST_LINES = 12
+_READY_S = 60.0  # a server imports grpc or luckyrobots first, perhaps on a busy machine
+_GRACE_S, _GRACE_AFTER_ERROR_S = 10.0, 0.5
+#: A whole program measures so many times the budget: it warms up by itself, a training loop with its policy too.
+_PARTS = 4
+
+#: What was measured, or why it could not be.
+Outcome = dict[Cell, Measured] | TransportError
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A case to be measured, and how; `options` are those of the plan."""
+
+    case: Case
+    effort: Effort
+    options: dict[str, Any]
+
+
+def measure_pair(job: Job) -> dict[Cell, Measured]:
+    """Return the measurements of the job's cells; its processes have ended when this returns.
+
+    Raises MissingExtra, NotReachable when a process failed, RemoteProtocolError when an answer or item is not the one
+    that was due, PeerTimeout when the pair takes far longer than it should.
+    """
+    done = program(python_command(_CLIENT), job, stdin=pickle.dumps(job))
+    outcome: Outcome = pickle.loads(done)
+    if isinstance(outcome, TransportError):
+        raise outcome
+    return outcome
+
+
+def program(command: list[str], job: Job, stdin: bytes = b"") -> bytes:
+    """Run a client program of the job's case to its end and return what it wrote to stdout.
+
+    Raises NotReachable with its last words when it fails, PeerTimeout when it takes far longer than it should.
+    """
+    limit_s, command = _PATIENCE_S + 100 * job.effort.budget_s, [*_environment(job), *command]
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, timeout=limit_s)
+    except subprocess.TimeoutExpired as error:
+        raise PeerTimeout(f"{job.case}: the client did not end within {limit_s:.0f} s") from error
+    if done.returncode:
+        words = "\n  ".join(done.stderr.decode(errors="replace").splitlines()[-_LAST_LINES:])
+        raise NotReachable(f"{job.case}: the client failed with exit status {done.returncode}\n  {words}")
+    return done.stdout
+
+
+def _environment(job: Job) -> list[str]:
+    """Return what stands before the command of a process of this job."""
+    return ["env", f"LUCKY_WAIT={job.case.wait}"] if job.case.wait else []
+
+
+class ReadyServer(NamedTuple):
+    """A running server program; `ready` is what it said behind that word."""
+
+    pid: int
+    ready: str
+
+
+@contextmanager
+def serving(what: str, command: Sequence[str]) -> Generator[ReadyServer]:
+    """Run a server program that prints a line with the word "ready" when it serves, and ends with its stdin.
+
+    It has ended after the block, by force where it does not end by itself; its stdin ends with this process too. Raises
+    NotReachable when it ends before it is ready, PeerTimeout when it is not after a minute; what it wrote is on our
+    stderr then.
+    """
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        grace_s = _GRACE_AFTER_ERROR_S
+        try:
+            yield ReadyServer(process.pid, _ready(process, what))
+            grace_s = _GRACE_S
+        finally:
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=grace_s)
+            process.kill()
+
+
+def _ready(process: subprocess.Popen[bytes], what: str) -> str:
+    assert process.stdout is not None
+    descriptor, deadline, said = process.stdout.fileno(), Deadline(_READY_S), b""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    while not said.endswith(b"\n"):
+        if not poller.poll(deadline.remaining_s * 1000):
+            raise PeerTimeout(f"the server {what} was not ready within {_READY_S:g} s", backend="bench")
+        if not (more := os.read(descriptor, 1)):
+            break
+        said += more
+    word, _, ready = said.decode(errors="replace").strip().partition(" ")
+    if word != "ready":
+        raise NotReachable(f"the server {what} ended before it was ready", backend="bench")
+    return ready
+
+
+def why_no_luckyenv() -> str | None:
+    """Return why there can be no training loop on this machine, None when there can."""
+    for package in ("mujoco", "luckyrobots"):
+        if importlib.util.find_spec(package) is None:
+            return f"no LuckyEnv training loop: {package} is not installed"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", "import luckyrobots"], capture_output=True, timeout=_IMPORT_TIMEOUT_S, text=True
+    )
+    if done.returncode:  # its generated code refuses older protobuf and grpcio
+        return f"no LuckyEnv training loop: luckyrobots cannot be imported: {done.stderr.strip().splitlines()[-1]}"
+    return None
+
+
+def measure_luckyenv(job: Job) -> StreamMeasurement:
+    """Return the steps of a luckyrobots training loop; engine and program have ended when this returns.
+
+    Raises NotReachable when either fails, or calls went over gRPC that shared memory should have carried.
+    """
+    shm = job.case.path == "shm"
+    endpoint = f"shm://{unique_name()}" if shm else "grpc://127.0.0.1:0"
+    engine = EngineProcess(_ENGINE, [endpoint], wait=job.case.wait)
+    try:
+        # Over shm the program's port has no server.
+        port = _USUAL_PORT if shm else engine.endpoints[0].address.rpartition(":")[2]
+        return _measure(job, ["--endpoint", str(engine.endpoints[0])], [_TRAINING, port], "its frame number")
+    finally:
+        engine.stop()
+
+
+def measure_echo(job: Job) -> StreamMeasurement:
+    """Return the calls of a client of a gRPC server; both are unmodified programs, and have ended when this returns.
+
+    Raises NotReachable when either fails, or calls went over gRPC that shared memory should have carried.
+    """
+    switch = ["--map", f"127.0.0.1:*=shm://{unique_name()}_{{port}}"]
+    with tempfile.TemporaryDirectory(prefix="lucky_bench_") as directory:
+        launcher = _launcher(job, switch, Path(directory) / "server.json")
+        server = [*_environment(job), *launcher, sys.executable, _ECHO, "serve"]
+        with serving(f"over {job.case.path}", server) as running:
+            return _measure(job, switch, [_ECHO, "call", running.ready], "all of it")
+
+
+def _measure(job: Job, switch: list[str], script: list[str], looked_at: str) -> StreamMeasurement:
+    """Run a client to its end: a script that takes the seconds and the file of its result last.
+
+    The script ends with an error unless `looked_at` is right in each answer.
+    """
+    with tempfile.TemporaryDirectory(prefix="lucky_bench_") as directory:
+        result, report = Path(directory) / "result.json", Path(directory) / "calls.json"
+        seconds = str(_PARTS * job.effort.budget_s)
+        program([*_launcher(job, switch, report), sys.executable, *script, seconds, str(result)], job)
+        found = json.loads(result.read_text(encoding="utf-8"))
+        if job.case.path == "shm":
+            _check_switched(json.loads(report.read_text(encoding="utf-8"))["calls"])
+    return StreamMeasurement(found["n"], found["took_ns"], found["cpu_ns"], looked_at=looked_at)
+
+
+def _launcher(job: Job, switch: list[str], report: Path) -> list[str]:
+    """Return what stands before a program: over shm `lucky-transport run`, which counts its calls as for any user."""
+    if job.case.path != "shm":
+        return []
+    run = python_command("lucky_transport", "run", "--transport", "shm", "--quiet", "--report", str(report))
+    return [*run, *switch, "--"]
+
+
+def _check_switched(calls: list[dict[str, Any]]) -> None:
+    """Raise NotReachable when calls of a program went over gRPC: what was measured is not shared memory then."""
+    left = [f"{call['method']} ({call['why']})" for call in calls if not call["endpoint"] and call["count"]]
+    if left or not calls:
+        raise NotReachable(f"the program was not switched; over gRPC: {', '.join(left) or 'everything'}")

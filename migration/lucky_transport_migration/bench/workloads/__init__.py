@@ -1,1 +1,0 @@
-"""Programs and loops that suites start: native limits, a policy on a GPU, gRPC code as it is."""
