@@ -51,11 +51,6 @@ def test_a_closed_loop_makes_every_step_it_counts() -> None:
     assert (found.samples_ns >= 0).all()
 
 
-def test_a_loop_over_slow_steps_still_makes_the_least_number() -> None:
-    found = closed_loop(lambda _: sum(range(200_000)), ACTIONS, EFFORT, None)
-    assert found.samples_ns.size >= EFFORT.least
-
-
 @pytest.mark.parametrize("numbers", [[1, 2, 3, 5], [1, 2, 2], [4, 3]])
 def test_a_lost_or_doubled_frame_ends_the_measurement(numbers: list[int]) -> None:
     source = itertools.chain(numbers, itertools.count(100))
@@ -154,9 +149,6 @@ def test_the_deepest_percentile_is_named_only_with_enough_samples() -> None:
 def test_a_curve_ends_where_the_sample_does() -> None:
     assert Histogram.of([np.arange(1, 100)]).curve()[-1][0] == 50.0
     assert Histogram.of([np.arange(1, 1001)]).curve()[-1][0] == 99.0
-
-
-def test_a_curve_of_nothing_is_empty() -> None:
     assert Histogram.of([]).curve() == []
 
 
@@ -172,6 +164,7 @@ def test_the_clock_of_our_own_pid_is_our_own_cpu_time() -> None:
     after = client_cpu_ns()
     assert found is not None
     assert before <= found <= after
+    assert engine_cpu_ns(None) is None
 
 
 def test_another_process_has_used_cpu_time() -> None:
@@ -190,10 +183,6 @@ def test_a_process_that_ended_has_no_clock() -> None:
     assert busiest_core(process.pid) is None
 
 
-def test_an_engine_in_this_process_has_no_clock_of_its_own() -> None:
-    assert engine_cpu_ns(None) is None
-
-
 def test_machine_kernel_and_versions_are_captured() -> None:
     found = capture()
     assert found["cores"] == os.cpu_count()
@@ -204,13 +193,8 @@ def test_machine_kernel_and_versions_are_captured() -> None:
     assert found["dev_shm_gib"] is None or found["dev_shm_gib"] > 0
 
 
-def test_the_environment_is_json() -> None:
-    found = capture()
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-
-
 def test_nothing_personal_is_captured() -> None:
-    text = json.dumps(capture())
+    text = json.dumps(capture(), allow_nan=False)
     assert str(Path.cwd()) not in text
     assert f'"{socket.gethostname()}"' not in text
     assert f'"{getpass.getuser()}"' not in text

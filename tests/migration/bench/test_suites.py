@@ -159,15 +159,23 @@ def test_each_cell_is_one_row_of_all_rounds_and_one_of_them_stands_twice(name: s
     assert result["noise_floor"]["floor"] >= 1
 
 
+_UNARY = {("unary", what, rate) for what in ("inline", "pool") for rate in (None, 50)}
+
+
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [
-        ("commands", {"unary", "stream", "images", "bytes"}),
-        ("stubs", {"unary", "stream", "callers", "bytes", "aio", "program"}),
+        ("commands", {*_UNARY, ("stream", "", None), ("images", "view", None), ("images", "copy", None)}),
+        ("stubs", {*_UNARY, *((kind, "", None) for kind in ("stream", "callers", "aio", "program"))}),
     ],
 )
-def test_a_suite_of_calls_has_rows_of_each_kind(name: str, result: dict[str, Any], kinds: set[str]) -> None:
-    assert {row["kind"] for row in result["rows"]} == kinds
+def test_a_suite_of_calls_has_rows_of_each_kind_and_bytes_up_to_64_mb(
+    name: str, result: dict[str, Any], kinds: set[Any]
+) -> None:
+    rows = rows_of(result, path="shm", wait="adaptive", again=False)
+    assert {(row["kind"], row["what"], row["rate_hz"]) for row in rows if row["kind"] != "bytes"} == kinds
+    sizes = [row["size"] for row in rows if row["kind"] == "bytes"]
+    assert sizes == [1_000, 100_000, 200_000, 1_000_000, 8_000_000, 64_000_000]
 
 
 @pytest.mark.parametrize("name", ["steps"])

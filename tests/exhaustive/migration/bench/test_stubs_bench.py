@@ -40,17 +40,6 @@ def test_a_transport_that_carries_no_stubs_is_refused_by_name() -> None:
         plan_of_stubs(("grpc", "inproc"), None, rounds=5, quick=False)
 
 
-def test_calls_are_measured_in_the_pool_and_inline_flat_out_and_at_fifty_a_second() -> None:
-    cells = case_of("shm", "adaptive").cells
-    assert {(cell.what, cell.rate_hz) for cell in cells if cell.kind == "unary"} == {
-        ("pool", None),
-        ("pool", 50),
-        ("inline", None),
-        ("inline", 50),
-    }
-    assert [cell.kind for cell in cells if cell.kind != "unary"] == ["stream", "callers"]
-
-
 # pairs of processes
 
 
