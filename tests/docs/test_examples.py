@@ -33,7 +33,6 @@ pytestmark = pytest.mark.usefixtures("forked_engines")
 QUICK = ("export-holodeck", "export-libenv", "gate", "inspect", "ls", "scan", "signoff", "stage")
 
 TYPED_CALLS = DOCS / "how-to" / "typed-calls.md"
-SWITCH = DOCS / "how-to" / "switch.md"
 
 
 class Reading:
@@ -204,20 +203,3 @@ def test_the_examples_of_typed_calls_pass_strict_type_checking(tmp_path: Path) -
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--project", str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=550, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-
-
-def test_the_example_of_a_channel_and_a_server_makes_both() -> None:
-    grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-    (example,) = (block for block in blocks(SWITCH, "python") if "lucky_transport_stubs.channel(" in block.text)
-    namespace: dict[str, Any] = {}
-    exec(example.text.replace("shm://greeter", f"shm://{unique_name()}"), namespace)
-    channel, server = namespace["channel"], namespace["server"]
-    assert isinstance(channel, grpc.Channel)
-    assert isinstance(server, grpc.Server)
-    echo = {"Echo": grpc.unary_unary_rpc_method_handler(lambda request, context: request)}
-    server.add_registered_method_handlers("t.Greeter", echo)
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.Greeter", echo),))
-    server.start()
-    assert channel.unary_unary("/t.Greeter/Echo")(b"hello", timeout=20) == b"hello"
-    channel.close()
-    server.stop(None)

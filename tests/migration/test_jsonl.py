@@ -106,6 +106,7 @@ WRONG: list[tuple[str, str, Any]] = [
         }.items()
     ),
     ("call", "arity", "unary_twice"),
+    ("header", "what", "something else"),
     ("step", "step", "1"),
     ("step", "actions", "text"),
     ("evidence", "verdict", "equl"),
@@ -132,7 +133,7 @@ WRONG: list[tuple[str, str, Any]] = [
 def test_a_value_of_another_kind_is_refused_by_file_line_and_key(
     tmp_path: Path, kind: str, key: str, value: Any
 ) -> None:
-    words = "version 2" if key == "v" else rf": line \d: .*{key}"
+    words = {"v": "version 2", "what": "is no recording"}.get(key, rf": line \d: .*{key}")
     with pytest.raises(ConfigError, match=rf"{FILES[kind][0]}.*{words}"):
         read_with(tmp_path, kind, lambda text: json.dumps(json.loads(text) | {key: value}))
 

@@ -13,11 +13,19 @@ from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, NOT_ENDED, Evidence, SideResult
+from lucky_transport_migration.evidence.record import (
+    DIFFERENT,
+    EQUAL,
+    FAILED,
+    NOT_COMPARED,
+    NOT_ENDED,
+    Evidence,
+    SideResult,
+)
 from lucky_transport_migration.evidence.summary import RunSummary
+from lucky_transport_migration.parity.call_answers import PATIENCE_S
 from lucky_transport_migration.recording.asking import Asking, RecordedMethods, compared
 from lucky_transport_migration.recording.entries import (
-    MASKED,
     PROTOBUF,
     Header,
     RecordedCall,
@@ -51,47 +59,50 @@ def shown(call: RecordedCall, now: CallOutcome) -> Evidence:
     return compared(3, Asking.of(call, method), was, now, ComparisonRules())
 
 
-def test_a_stream_that_was_left_is_left_after_as_many_responses() -> None:
-    how = asking(STREAM)
-    assert (how.cancel_after, how.cancel_after_s, how.is_cut) == (2, None, True)
-    assert shown(STREAM, CallOutcome("shm", [b"a", b"b"], "CANCELLED")).verdict == EQUAL
+_SENT = (("authorization", "Bearer 1"), ("x-api-key-bin", b"1"), ("cookie", "1"), ("team", "weather"))
 
 
-def test_a_call_that_was_left_without_a_response_is_left_after_as_much_time() -> None:
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (STREAM, {"cancel_after": 2, "is_cut": True}),
+        (UNARY, {"cancel_after_s": 2.0, "is_cut": True}),
+        (replace(STREAM, left=False), {}),
+        (replace(STREAM, code="DEADLINE_EXCEEDED", left=False, timeout_s=0.25), {"timeout_s": 0.25}),
+        (
+            replace(STREAM, left=False, metadata=masked(_SENT)),
+            {"metadata": (("team", "weather"),), "without": ("authorization", "x-api-key-bin", "cookie")},
+        ),
+    ],
+    ids=["left", "left without a response", "cancelled by its server", "late", "with secrets"],
+)
+def test_a_call_is_made_again_as_it_was(call: RecordedCall, wanted: dict[str, Any]) -> None:
+    how = asking(call)
+    usual = {"cancel_after": None, "cancel_after_s": None, "is_cut": False, "metadata": (), "without": ()}
+    expected = usual | {"timeout_s": PATIENCE_S} | wanted
+    assert {name: getattr(how, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("left", "now", "found"),
+    [
+        (True, CallOutcome("shm", [b"a", b"b"], "CANCELLED"), (EQUAL, "", "")),
+        (True, CallOutcome("shm", [b"a"]), (DIFFERENT, "count", "call 3: items")),
+        (True, CallOutcome("shm", [b"a"], "INTERNAL"), (FAILED, "code", "call 3: code")),
+        (False, CallOutcome("shm", [b"a", b"b"]), (DIFFERENT, "code", "call 3: code")),
+    ],
+)
+def test_a_stream_is_compared_to_where_it_was_left_or_ended(
+    left: bool, now: CallOutcome, found: tuple[str, str, str]
+) -> None:
+    evidence = shown(replace(STREAM, left=left), now)
+    assert (evidence.verdict, evidence.aspect, evidence.where) == found
+
+
+def test_an_answer_to_a_call_that_was_left_without_one_shows_nothing() -> None:
     how = asking(UNARY)
-    assert (how.cancel_after, how.cancel_after_s) == (None, 2.0)
     assert how.incomparable(CallOutcome("shm", code="CANCELLED")) == ""
     assert "had one by then now" in how.incomparable(CallOutcome("shm", [b"a"]))
-
-
-@pytest.mark.parametrize("now", [CallOutcome("shm", [b"a"]), CallOutcome("shm", [b"a"], "INTERNAL")])
-def test_a_stream_that_ends_before_it_is_left_is_different(now: CallOutcome) -> None:
-    found = shown(STREAM, now)
-    assert found.verdict != EQUAL
-    if now.code == "OK":
-        assert (found.verdict, found.aspect, found.where) == (DIFFERENT, "count", "call 3: items")
-        assert found.values["shm"] == "1 items, then OK"
-
-
-def test_a_stream_that_its_server_cancelled_is_read_to_its_end() -> None:
-    how = asking(replace(STREAM, left=False))
-    assert (how.cancel_after, how.is_cut) == (None, False)
-    assert shown(replace(STREAM, left=False), CallOutcome("shm", [b"a", b"b"])).aspect == "code"
-
-
-def test_a_late_call_has_its_deadline_again() -> None:
-    late = replace(STREAM, code="DEADLINE_EXCEEDED", left=False, timeout_s=0.25)
-    how = asking(late)
-    assert (how.timeout_s, how.cancel_after, how.is_cut) == (0.25, None, False)
-
-
-def test_secrets_are_masked_and_left_out() -> None:
-    sent = (("authorization", "Bearer 1"), ("x-api-key-bin", b"1"), ("cookie", "1"), ("team", "weather"))
-    kept = masked(sent)
-    assert [value for _, value in kept] == [MASKED, MASKED, MASKED, "weather"]
-    how = asking(replace(STREAM, metadata=kept))
-    assert how.metadata == (("team", "weather"),)
-    assert how.without == ("authorization", "x-api-key-bin", "cookie")
 
 
 def test_a_secret_that_is_given_is_not_wanted() -> None:

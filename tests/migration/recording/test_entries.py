@@ -79,12 +79,6 @@ def test_a_line_that_is_no_entry_is_a_value_error(line: Any) -> None:
         read_entry(line)
 
 
-@pytest.mark.parametrize("line", [b"", b"{", b"[]", b'{"v": 1}', b'{"what": "something else", "v": 1}'])
-def test_a_file_that_is_no_recording_is_refused_by_name(line: bytes) -> None:
-    with pytest.raises(ConfigError, match=r"run.jsonl is no recording; make one"):
-        header_of(line, "run.jsonl")
-
-
 HEADER = Header("shm", "shm://demo", "toy")
 
 

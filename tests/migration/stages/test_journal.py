@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lucky_transport.errors import ConfigError
 from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
@@ -132,6 +133,10 @@ def test_a_look_reads_what_was_added_since_the_last_one(tmp_path: Path) -> None:
     for _ in range(2):
         assert counts.look(tmp_path)[METHODS[0]] == {"equal": 50, "different": 1}
         assert not counts.damage.lines
+    with file.open("a") as more:
+        more.write('{"v": 1, "colour": "red"}\n')
+    with pytest.raises(ConfigError, match=r"calls-1\.jsonl: line 102: 'colour'"):
+        counts.look(tmp_path)
 
 
 def test_a_line_that_is_being_written_counts_once_it_is_whole(tmp_path: Path) -> None:

@@ -197,26 +197,6 @@ def test_without_a_description_bytes_are_compared_and_that_is_said(
     assert "/weather.v1.Weather/Chat" in differing
 
 
-def test_two_servers_are_compared_with_the_recording_and_with_each_other(
-    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms
-) -> None:
-    _, file = recorded
-    shm = f"shm://{unique_name()}"
-    with (
-        _served(programs, weather, shm=f"shm://{unique_name()}") as target,
-        _served(programs, weather, "--fault", "int64", shm=shm),
-    ):
-        grpc = f"grpc://{target}"
-        found = _replayed(programs, file, grpc, shm, code=1)
-    pairs = {tuple(one["of"]): one for one in found["comparisons"]}
-    assert list(pairs) == [("recording", grpc), ("recording", shm), (grpc, shm)]
-    assert found["equal"] is False
-    assert [one["equal"] for one in pairs.values()] == [True, False, False]
-    first = pairs[grpc, shm]["first_difference"]
-    assert re.match(r"call 3: .*issued_ns", first["where"]), first
-    assert int(first["values"]["shm"]) == int(first["values"]["grpc"]) + 1
-
-
 def test_what_both_servers_have_changed_since_the_recording_is_no_matter_of_a_transport(
     recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms, tmp_path: Path
 ) -> None:
