@@ -43,6 +43,7 @@ _OTHERS: dict[Kind, tuple[int, str]] = {
     "channel": (1, "its stubs stay as they are: `lucky-transport run` or lucky_transport_stubs.channel"),
     "server": (1, "lucky_transport_stubs.server takes its place, beside it or instead"),
     "servicer": (1, "a servicer can be added to lucky_transport_stubs.server as it is"),
+    "interceptor": (1, "it runs as it is: lucky_transport_stubs and `lucky-transport run` call gRPC's interceptors"),
     "dependency": (2, "goes when nothing imports it; at level 1 it has to stay"),
     "build": (2, "goes when no stub is left; typed calls need no generated code"),
 }
@@ -56,7 +57,7 @@ def judge(path: str, places: Iterable[GrpcUse], *, steps: bool = False, foreign:
     found = list(places)
     stack = next(filter(None, (other_stack(place.symbol) for place in found)), "")
     services = [service_of(place.symbol, foreign) for place in found if place.kind == "stub"]
-    if any(place.kind in ("server", "servicer") for place in found):
+    if any(place.kind in ("server", "servicer") or place.symbol.endswith("ServerInterceptor") for place in found):
         services.append(None)  # what it serves needs gRPC's package, whatever it calls
     servers = [place.symbol for place in found if place.symbol in SERVERS]
     serves_shm = bool(servers) and all(map(_is_drop_in, servers))

@@ -13,9 +13,9 @@ from lucky_transport_migration.scan.known import is_stub_module
 
 #: import: a gRPC module, generated stubs, or a package that is made of them. channel: makes a channel, or names where
 #: one leads. stub: makes a client of a service. server: makes a server, or binds a port. servicer: implements a
-#: service, or adds it to a server. dependency: asks an installer for gRPC. build: generates code from .proto files,
-#: opens gRPC's port, sets gRPC as the transport.
-Kind = Literal["import", "channel", "stub", "server", "servicer", "dependency", "build"]
+#: service, or adds it to a server. interceptor: derives from one of gRPC's. dependency: asks an installer for gRPC.
+#: build: generates code from .proto files, opens gRPC's port, sets gRPC as the transport.
+Kind = Literal["import", "channel", "stub", "server", "servicer", "interceptor", "dependency", "build"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

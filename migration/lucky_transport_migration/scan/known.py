@@ -57,8 +57,9 @@ PORT_BINDERS = {"add_insecure_port", "add_secure_port"}
 #: What classes of a program derive from, by the end that they are of.
 BASES = re.compile(
     r"grpc\.(aio\.)?(?P<servicer>(Generic|Service)RpcHandler|RpcMethodHandler)|"
-    r"grpc\.(aio\.)?(?P<server>\w*ServerInterceptor|Server|ServicerContext)|"
-    r"grpc\.(aio\.)?(?P<channel>\w*ClientInterceptor|Channel|\w*MultiCallable|\w*Call|AuthMetadataPlugin)"
+    r"grpc\.(aio\.)?(?P<interceptor>\w*(Server|Client)Interceptor)|"
+    r"grpc\.(aio\.)?(?P<server>Server|ServicerContext)|"
+    r"grpc\.(aio\.)?(?P<channel>Channel|\w*MultiCallable|\w*Call|AuthMetadataPlugin)"
 )
 
 _STUB_MODULE = re.compile(r"(^|\.)\w*_pb2_grpc(\.|$)")

@@ -212,7 +212,7 @@ def _kind_of_base(name: str) -> Kind | None:
     if _STUB.search(name):
         return "stub"
     if (match := BASES.fullmatch(name)) is not None:
-        return next(kind for kind in ("servicer", "server", "channel") if match[kind])
+        return next(kind for kind in ("servicer", "interceptor", "server", "channel") if match[kind])
     return "channel" if luckyrobots_class(name) in LUCKYROBOTS_CLASSES else None
 
 

@@ -47,7 +47,7 @@ _OURS = "lucky-transport"
 _BY_NAME = re.compile(r"^\s*lucky[-_.]transport\b", re.IGNORECASE)
 _REQUIREMENT = re.compile(r"^(\s*(?:-\s+)?)(.*?)(\s*)$", re.DOTALL)
 _OUR_WORD = re.compile(r"(?i)[\"']lucky[-_.]transport\b|^\s*lucky[-_.]transport\s*=", re.MULTILINE)
-_CODE = {"import", "channel", "stub", "server", "servicer"}
+_CODE = {"import", "channel", "stub", "server", "servicer", "interceptor"}
 _REPLACED = {LUCKYROBOTS, "grpcio"}
 _TOOLS = {"grpcio-tools", "mypy-grpc"}
 _EXTRAS = {f"{_OURS}[grpc]": _OURS, f"{_OURS}[all]": f"{_OURS}[shm,mujoco,migration]"}

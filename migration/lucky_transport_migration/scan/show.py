@@ -26,7 +26,8 @@ def show_result(result: ScanResult) -> None:
         _draw(console, result)
     else:
         for one in result.findings:
-            echo(f"{one.where}: {one.kind} {one.symbol} (level {one.level}: {one.why})")
+            wire = "on the wire, " if one.wire else ""
+            echo(f"{one.where}: {one.kind} {one.symbol} ({wire}level {one.level}: {one.why})")
     for unread in result.unread:
         echo(f"{unread.path}:{unread.line}: {unread.why}", fg="yellow")
     for path in result.generated_stubs:
@@ -38,11 +39,11 @@ def show_result(result: ScanResult) -> None:
 
 def _draw(console: Console, result: ScanResult) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("where", "kind", "symbol", "level"):
+    for name in ("where", "kind", "symbol", "wire", "level"):
         table.add_column(name, overflow="fold", min_width=_WIDTHS.get(name))
     table.add_column("why", overflow="fold", ratio=1, min_width=24)
     for one in result.findings:
-        cells = (one.where, one.kind, one.symbol, str(one.level), one.why)
+        cells = (one.where, one.kind, one.symbol, "wire" if one.wire else "", str(one.level), one.why)
         table.add_row(*map(text_of, cells))
     console.print(table)
     levels = sorted({one.level for one in result.findings})
@@ -60,5 +61,5 @@ def show_changes(changes: Changes) -> None:
 
 
 #: Columns that are read at a glance and must not fold.
-_WIDTHS = {"kind": 10, "level": 5}
+_WIDTHS = {"kind": 11, "wire": 4, "level": 5}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}

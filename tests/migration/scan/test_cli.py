@@ -33,6 +33,14 @@ def test_a_finding_is_one_line_in_a_pipe(tree: Any) -> None:
     )
 
 
+def test_what_is_on_the_wire_is_marked_in_its_line(tree: Any) -> None:
+    source = "import grpc\nclass I(grpc.ServerInterceptor): ...\ns = grpc.server(None)\ns.add_insecure_port('h:1')\n"
+    *lines, last = run(str(tree({"a.py": source}))).output.splitlines()
+    assert ["on the wire" in line for line in lines] == [False, False, True, True]
+    assert "2 on its wire and 2 that need its package" in last
+    assert "1 interceptor" in last
+
+
 def test_json_is_one_object(tree: Any) -> None:
     found = json.loads(run(str(tree({"a.py": "import grpc\n"})), "--json").output)
     assert [(one["path"], one["line"], one["kind"], one["symbol"], one["level"]) for one in found["findings"]] == [

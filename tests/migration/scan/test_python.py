@@ -176,8 +176,8 @@ def test_classes_that_serve_or_intercept_are_found_at_their_name() -> None:
     )
     assert seen(source)[2:] == [
         (4, "servicer", "x_pb2_grpc.EchoServicer"),
-        (5, "channel", "grpc.UnaryUnaryClientInterceptor"),
-        (6, "server", "grpc.aio.ServerInterceptor"),
+        (5, "interceptor", "grpc.UnaryUnaryClientInterceptor"),
+        (6, "interceptor", "grpc.aio.ServerInterceptor"),
     ]
 
 

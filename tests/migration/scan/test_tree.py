@@ -126,7 +126,8 @@ def test_files_come_in_the_order_of_their_names(tree: Any) -> None:
 
 EVERYTHING = {
     "app/client.py": "import grpc\nfrom g_pb2_grpc import GreeterStub\nGreeterStub(grpc.insecure_channel('h:1'))\n",
-    "app/server.py": "import grpc\nimport g_pb2_grpc as g\nclass G(g.GreeterServicer): ...\ngrpc.server(pool)\n",
+    "app/server.py": "import grpc\nimport g_pb2_grpc as g\nclass G(g.GreeterServicer): ...\ngrpc.server(pool)\n"
+    "class I(grpc.ServerInterceptor): ...\n",
     "app/train.py": "from luckyrobots import LuckyEnv\nLuckyEnv()\n",
     "requirements.txt": "grpcio\n",
     "Makefile": "x:\n\tpython -m grpc_tools.protoc\n",
@@ -166,9 +167,9 @@ def test_a_drop_in_still_needs_grpc_installed(tree: Any) -> None:
 def test_the_sentence_counts_kinds_and_levels(tree: Any) -> None:
     sentence = scan(tree(EVERYTHING)).sentence
     assert sentence == (
-        "Left of gRPC: 12 places in 5 files, 3 on its wire and 9 that need its package "
-        "(5 imports, 2 channels and targets, 1 stub, 1 server, 1 servicer, "
-        "1 dependency, 1 build step); 8 at level 1, 2 at level 2, 2 at level 3; "
+        "Left of gRPC: 13 places in 5 files, 3 on its wire and 10 that need its package "
+        "(5 imports, 2 channels and targets, 1 stub, 1 server, 1 servicer, 1 interceptor, "
+        "1 dependency, 1 build step); 9 at level 1, 2 at level 2, 2 at level 3; "
         "1 generated file (1 with stubs)."
     )
 
