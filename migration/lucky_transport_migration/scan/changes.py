@@ -16,16 +16,15 @@ from libcst.codemod import CodemodContext
 from lucky_transport.config import Settings
 from lucky_transport.errors import TransportError
 from lucky_transport_migration.atomic_write import write_atomically
-from lucky_transport_migration.scan.codemod import EngineCodemod
-from lucky_transport_migration.scan.concrete import parse_concrete
+from lucky_transport_migration.scan.codemod import EngineCodemod, parse_concrete
 from lucky_transport_migration.scan.drop_ins import rewrite_drop_ins
 from lucky_transport_migration.scan.findings import ScanResult
 from lucky_transport_migration.scan.known import LUCKYROBOTS
 from lucky_transport_migration.scan.luckyrobots import rewrite_clients, rewrite_envs
+from lucky_transport_migration.scan.names import Unreadable, parse
 from lucky_transport_migration.scan.processes import map_files
 from lucky_transport_migration.scan.requirements import rewrite_requirements, rewrite_stages, unneeded
 from lucky_transport_migration.scan.scanner import files_of, is_python, name_in, scan_again
-from lucky_transport_migration.scan.source import Unreadable, parse
 from lucky_transport_migration.scan.targets import Targets
 
 _BYTES_WORTH_A_PROCESS = 64 << 10  # rewriting them takes a few times as long as starting one

@@ -1,5 +1,6 @@
 """One file's rewrite as a LibCST codemod: rules look at the whole file and note what is to change, then all of it
-changes at once. What no rule touches keeps its very bytes.
+changes at once. What no rule touches keeps its very bytes. What names mean is asked of its imports, as LibCST resolves
+them.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from typing import Any, TypeVar
 
 import libcst as cst
 from libcst.codemod import CodemodContext, VisitorBasedCodemodCommand
+from libcst.helpers import get_full_name_for_node
 from libcst.metadata import (
     BaseAssignment,
     CodeRange,
     ImportAssignment,
     ParentNodeProvider,
     PositionProvider,
+    QualifiedNameSource,
     Scope,
     ScopeProvider,
 )
 
-from lucky_transport_migration.scan.concrete import meanings
+from lucky_transport_migration.scan.names import Unreadable, parse
 
 Edited = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[Any]
 Edit = Callable[[Any], Edited]
@@ -104,16 +107,6 @@ class EngineCodemod(VisitorBasedCodemodCommand):
                 continue
             if names := self.names(node):
                 yield node, names
-
-    def named_by_text(self, *names: str) -> Iterator[tuple[cst.Call, str]]:
-        """Yield every call that is told one of these qualified names by a text: `getattr(grpc, "server")`."""
-        for call in self.nodes(cst.Call):
-            match call.args[:2]:
-                case [cst.Arg(value=module), cst.Arg(value=cst.SimpleString() as text)]:
-                    found = {f"{name}.{text.evaluated_value}" for name in self.names(module)}
-                    yield from ((call, name) for name in sorted(found.intersection(names)))
-                case _:
-                    pass
 
     def _is_value(self, node: cst.CSTNode) -> bool:
         parent = self.parent(node)
@@ -287,3 +280,47 @@ def with_arguments(call: cst.Call, arguments: list[cst.Arg]) -> cst.Call:
         kept = [one.with_changes(comma=between) if one is last else one for one in arguments[:-1]]
         arguments = [*kept, arguments[-1].with_changes(comma=last.comma)]
     return call.with_changes(args=arguments)
+
+
+def parse_concrete(source: str | bytes) -> cst.Module:
+    """Return the concrete syntax tree of `source`. Raises Unreadable."""
+    parse(source)  # what Python refuses must not reach LibCST: its parser overruns the stack on deep nesting
+    try:
+        return cst.parse_module(source)
+    except cst.ParserSyntaxError as error:
+        raise Unreadable("is Python that LibCST cannot read", error.editor_line) from error
+    except (RecursionError, SyntaxError, UnicodeError, LookupError) as error:  # it looks for the encoding by itself
+        raise Unreadable(f"is Python that LibCST cannot read: {type(error).__name__}") from error
+
+
+def meanings(visitor: cst.MetadataDependent, node: cst.CSTNode, *, of_builtins: bool = False) -> list[str]:
+    """Return the qualified names of an expression that leads to an import, sorted; none for all others.
+
+    of_builtins: those of Python's own functions too, "builtins.len".
+
+    A name that was imported in several ways (try and except) means all of them. A relative import counts by what
+    follows the dots: "..protos.echo_pb2_grpc" is ".protos.echo_pb2_grpc", and never "grpc" itself.
+    """
+    # QualifiedNameProvider calls the same function, after one more walk through the whole tree: half as slow again.
+    scope = visitor.get_metadata(ScopeProvider, node, None)
+    try:
+        names: Any = scope.get_qualified_names_for(node) if isinstance(scope, Scope) else ()
+    except RecursionError:
+        return []
+    sources = {QualifiedNameSource.IMPORT, *([QualifiedNameSource.BUILTIN] if of_builtins else [])}
+    return sorted({_below_the_dots(one.name) for one in names if one.source in sources})
+
+
+def imported(node: cst.Import | cst.ImportFrom) -> list[str]:
+    """Return the qualified names that a statement imports, in its order; "module.*" for a star."""
+    prefix = ""
+    if isinstance(node, cst.ImportFrom):
+        module = "" if node.module is None else get_full_name_for_node(node.module) or ""
+        prefix = f"{_below_the_dots('.' * len(node.relative) + module).rstrip('.')}."
+    if isinstance(node.names, cst.ImportStar):
+        return [f"{prefix}*"]
+    return [prefix + alias.evaluated_name for alias in node.names]
+
+
+def _below_the_dots(name: str) -> str:
+    return name if not name.startswith(".") else f".{name.lstrip('.')}"

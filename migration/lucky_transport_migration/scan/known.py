@@ -1,4 +1,4 @@
-"""What the names of gRPC's world stand for.
+"""What the names of gRPC's world stand for, and the traces that they leave in a file.
 
 A name is qualified as Python resolves it ("grpc.aio.server"), whatever a file calls it.
 """
@@ -6,6 +6,7 @@ A name is qualified as Python resolves it ("grpc.aio.server"), whatever a file c
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterable
 from functools import cache
 
@@ -120,3 +121,37 @@ def foreign_services(stubs: Iterable[bytes]) -> frozenset[str]:
     found = {match[1].decode() for text in stubs for match in _METHOD_PATH.finditer(text)}
     ours = {name.rpartition(".")[2] for name in found if name in _services().values()}
     return frozenset({name.rpartition(".")[2] for name in found} & set(_services()) - ours)
+
+
+# -- traces: each kind of finding needs one of these words. Names of gRPC's modules, distributions, generators, settings
+# and endpoints contain "grpc"; its customary port counts as digits; packages that speak gRPC without its name,
+# servicers and stubs that a package exports again, and ports that are bound, count by their own names.
+
+_WORDS = "|".join(
+    (
+        *("grpc", LUCKYROBOTS, DROP_INS, r"lucky[-_.]+transport\s*\[", "5_?0_?0_?5_?1", "staged"),
+        *("servicer", "stub", "add_(in)?secure_port"),
+        *("betterproto", "connec(py|trpc)", r"connect[-_.]+python", "purerpc", r"pyarrow[\s\S]*flight", "sonora"),
+    )
+)
+_IN_BYTES = re.compile(_WORDS.encode(), re.IGNORECASE)
+_IN_TEXT = re.compile(_WORDS, re.IGNORECASE)
+
+#: A letter or digit of ASCII that JSON or TOML spells as an escape.
+_ESCAPED = re.compile(rb"\\(u00|U000000)[3-7]")
+_CODING = re.compile(rb"coding[:=][ \t]*([-\w.]+)")
+#: Encodings of Python source in which ASCII is ASCII, as files name them.
+_ASCII_COMPATIBLE = re.compile(rb"(?i)utf[-_]?8|ascii|latin[-_]?1|iso[-_]?8859|cp125|windows-125|euc|gb|koi8")
+
+
+def may_mention(source: bytes) -> bool:
+    """True when a file of this content may hold something of gRPC; false proves that it does not."""
+    if _IN_BYTES.search(source) or _ESCAPED.search(source):
+        return True
+    codings = [name for line in source.split(b"\n", 2)[:2] for name in _CODING.findall(line)]
+    if not all(map(_ASCII_COMPATIBLE.match, codings)):
+        return True
+    if source.isascii():
+        return False
+    # Python reads identifiers in their compatibility form: a full-width "grpc" is grpc.
+    return bool(_IN_TEXT.search(unicodedata.normalize("NFKC", source.decode("utf-8", "replace"))))

@@ -21,11 +21,11 @@ from lucky_transport_migration.scan.codemod import (
     EngineCodemod,
     bound_name,
     has_stars,
+    imported,
     keyword_argument,
     text_node,
     with_arguments,
 )
-from lucky_transport_migration.scan.concrete import imported
 from lucky_transport_migration.scan.known import luckyrobots_class
 from lucky_transport_migration.scan.results import Obstacle, ResultUses
 from lucky_transport_migration.scan.targets import Found, Targets

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lucky_transport_migration.scan.source import Unreadable, parse
+from lucky_transport_migration.scan.names import Unreadable, parse
 
 
 @dataclass

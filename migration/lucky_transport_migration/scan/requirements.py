@@ -17,7 +17,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from lucky_transport_migration.scan.findings import GrpcUse, ScanResult
 from lucky_transport_migration.scan.known import LUCKYROBOTS, PORT
-from lucky_transport_migration.scan.source import Unreadable, parse
+from lucky_transport_migration.scan.names import Unreadable, parse
 from lucky_transport_migration.scan.texts import REQUIREMENT, requirement_name
 
 _TOML = re.compile(r"(pyproject|hatch|pixi|tox)\.toml|Pipfile")

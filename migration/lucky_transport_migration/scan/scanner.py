@@ -17,15 +17,13 @@ from pathlib import Path
 
 from lucky_transport_migration.scan import requirements
 from lucky_transport_migration.scan.api_levels import judge
-from lucky_transport_migration.scan.compiled import compiled_uses
 from lucky_transport_migration.scan.findings import Finding, GrpcUse, ScanResult, Unread
-from lucky_transport_migration.scan.known import foreign_services
+from lucky_transport_migration.scan.known import foreign_services, may_mention
+from lucky_transport_migration.scan.names import Unreadable
 from lucky_transport_migration.scan.notebook import read_notebook
 from lucky_transport_migration.scan.processes import map_files
-from lucky_transport_migration.scan.python import places_in
-from lucky_transport_migration.scan.source import Unreadable
+from lucky_transport_migration.scan.python import compiled_uses, places_in
 from lucky_transport_migration.scan.texts import is_build_file, places_in_build, places_of_line
-from lucky_transport_migration.scan.traces import may_mention
 
 _GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 _MAX_BYTES = 4 << 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ from lucky_transport.registry import load
 from lucky_transport_migration.scan.codemod import EngineCodemod
 from lucky_transport_migration.scan.known import PORT
 
-_DEEPEST = 20
 _PAIR = re.compile(r"(?P<pattern>.+?)=(?P<endpoint>[a-z][a-z0-9+]*://.*)", re.DOTALL)
 _GRPC_TARGETS = "lucky_transport_stubs.run.targets"
 
@@ -69,13 +68,12 @@ class Targets:
 
     def may_be_the_engines(self, codemod: EngineCodemod, address: cst.BaseExpression) -> bool:
         """Return False for an address that is known, and not the engine's."""
-        return not isinstance(folded(codemod, address), str) or not self.of_server(codemod, address).why_not
+        return not isinstance(constant(codemod, address), str) or not self.of_server(codemod, address).why_not
 
     def at(self, codemod: EngineCodemod, host: cst.BaseExpression | None, port: cst.BaseExpression | None) -> Found:
         """Return the same of a host and a port; None for one that is not given, which is this host, port 50051."""
-        known = [
-            default if node is None else folded(codemod, node) for node, default in ((host, "localhost"), (port, PORT))
-        ]
+        given = ((host, "localhost"), (port, PORT))
+        known = [default if node is None else constant(codemod, node) for node, default in given]
         if None in known:
             spelt = [
                 one if one is not None or node is None else codemod.code(node)
@@ -86,7 +84,7 @@ class Targets:
         return self._find_text(f"{name}:{known[1]}", self._channels)
 
     def _find(self, codemod: EngineCodemod, target: cst.BaseExpression, endpoint_of: Callable[[str], str]) -> Found:
-        text = folded(codemod, target)
+        text = constant(codemod, target)
         if not isinstance(text, str):
             return self._find_spelt("its target is not a constant", codemod.code(target))
         return self._find_text(text, endpoint_of)
@@ -126,35 +124,15 @@ def _map_of(pairs: Sequence[str]) -> Callable[[str], str]:
     return found.endpoint_of
 
 
-def folded(codemod: EngineCodemod, node: cst.BaseExpression, depth: int = 0) -> Constant | None:
-    """Return the text or number that an expression is known to be, None when it is not.
-
-    Known are literals, names that are assigned once to a constant, and `+`, f-strings, `%` and `format` of constants.
-    """
-    if depth > _DEEPEST:
-        return None
-    match node:
+def constant(codemod: EngineCodemod, node: cst.BaseExpression) -> Constant | None:
+    """Return the text or number that a literal is, or a name that is assigned one once; None for all else."""
+    value = _value_of(codemod, node) if isinstance(node, cst.Name) else node
+    match value:
         case cst.Integer():
-            return node.evaluated_value
+            return value.evaluated_value
         case cst.SimpleString() | cst.ConcatenatedString(left=cst.SimpleString(), right=cst.SimpleString()):
-            value = node.evaluated_value
-            return value if isinstance(value, str) else None
-        case cst.FormattedString():
-            return _joined(codemod, node.parts, depth)
-        case cst.ConcatenatedString():
-            return _added(codemod, node.left, node.right, depth)
-        case cst.BinaryOperation(operator=cst.Add()):
-            return _added(codemod, node.left, node.right, depth)
-        case cst.BinaryOperation(operator=cst.Modulo()):
-            return _formatted(codemod, node, depth)
-        case cst.Call(func=cst.Name("str"), args=[cst.Arg(star="", keyword=None) as only]):
-            value = folded(codemod, only.value, depth + 1)
-            return None if value is None else str(value)
-        case cst.Call(func=cst.Attribute(attr=cst.Name("format"))):
-            return _filled(codemod, node, depth)
-        case cst.Name():
-            value = _value_of(codemod, node)
-            return None if value is None else folded(codemod, value, depth + 1)
+            text = value.evaluated_value
+            return text if isinstance(text, str) else None
         case _:
             return None
 
@@ -171,53 +149,3 @@ def _value_of(codemod: EngineCodemod, name: cst.Name) -> cst.BaseExpression | No
             return statement.value
         case _:
             return None
-
-
-def _added(codemod: EngineCodemod, left: cst.BaseExpression, right: cst.BaseExpression, depth: int) -> Constant | None:
-    one, other = folded(codemod, left, depth + 1), folded(codemod, right, depth + 1)
-    if isinstance(one, str) and isinstance(other, str):
-        return one + other
-    return one + other if isinstance(one, int) and isinstance(other, int) else None
-
-
-def _joined(codemod: EngineCodemod, parts: Iterable[cst.BaseFormattedStringContent], depth: int) -> str | None:
-    texts: list[str] = []
-    for part in parts:
-        if isinstance(part, cst.FormattedStringText):
-            if "\\" in part.value:
-                return None
-            texts.append(part.value.replace("{{", "{").replace("}}", "}"))
-            continue
-        is_plain = isinstance(part, cst.FormattedStringExpression) and not (part.conversion or part.format_spec)
-        value = folded(codemod, part.expression, depth + 1) if is_plain else None  # pyright: ignore[reportAttributeAccessIssue]
-        if value is None:
-            return None
-        texts.append(str(value))
-    return "".join(texts)
-
-
-def _formatted(codemod: EngineCodemod, node: cst.BinaryOperation, depth: int) -> str | None:
-    """Return what `"..." % ...` is."""
-    text = folded(codemod, node.left, depth + 1)
-    given = [one.value for one in node.right.elements] if isinstance(node.right, cst.Tuple) else [node.right]
-    values = [folded(codemod, one, depth + 1) for one in given]
-    if not isinstance(text, str) or None in values:
-        return None
-    try:
-        return text % tuple(values)
-    except (TypeError, ValueError):
-        return None
-
-
-def _filled(codemod: EngineCodemod, call: cst.Call, depth: int) -> str | None:
-    """Return what `"...".format(...)` is."""
-    text = folded(codemod, cst.ensure_type(call.func, cst.Attribute).value, depth + 1)
-    if not isinstance(text, str) or any(one.star for one in call.args):
-        return None
-    values = [(one.keyword.value if one.keyword else "", folded(codemod, one.value, depth + 1)) for one in call.args]
-    if any(value is None for _, value in values):
-        return None
-    try:
-        return text.format(*(value for name, value in values if not name), **{n: v for n, v in values if n})
-    except (IndexError, KeyError, ValueError, AttributeError):
-        return None

@@ -28,29 +28,11 @@ def rewritten(source: str, endpoint: str | None = None) -> str:
          'lucky_transport_stubs.channel("shm://a", options=o)'),
         ("grpc.insecure_channel(options=o, target='dns:///localhost:50051')", "shm://a",
          'lucky_transport_stubs.channel(options=o, endpoint="shm://a")'),
-        ("grpc.aio.insecure_channel(f'localhost:{50051}')", "shm://a", 'lucky_transport_stubs.aio_channel("shm://a")'),
+        ("grpc.aio.insecure_channel('localhost:' '50051')", "shm://a", 'lucky_transport_stubs.aio_channel("shm://a")'),
     ],
 )  # fmt: skip
 def test_a_channel_becomes_a_drop_in(call: str, endpoint: str | None, expected: str) -> None:
     assert rewritten(f"import grpc\n\nc = {call}\n", endpoint) == f"import lucky_transport_stubs\n\nc = {expected}\n"
-
-
-@pytest.mark.parametrize("endpoint", [None, "shm://a"])
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("(grpc.insecure_channel, 'localhost:50051')", "(lucky_transport_stubs.channel, {})"),
-        ("(grpc.aio.insecure_channel, 'localhost:50051', options=o)",
-         "(lucky_transport_stubs.aio_channel, {}, options=o)"),
-        ("(grpc.insecure_channel, options=o, target='localhost:50051')",
-         "(lucky_transport_stubs.channel, options=o, endpoint={})"),
-    ],
-)  # fmt: skip
-def test_a_partial_that_holds_the_target_is_one_of_a_drop_in(before: str, after: str, endpoint: str | None) -> None:
-    head = "import functools\nimport {}\n\nmake = functools.partial"
-    spelt = "None" if endpoint is None else f'"{endpoint}"'
-    expected = f"{head.format('lucky_transport_stubs')}{after.format(spelt)}\n"
-    assert rewritten(f"{head.format('grpc')}{before}\n", endpoint) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,19 +45,6 @@ def test_a_partial_that_holds_the_target_is_one_of_a_drop_in(before: str, after:
         ("import grpc\npool.map(grpc.insecure_channel, targets)\n", "passed on as a value"),
         ("import grpc\nmake = grpc.aio.insecure_channel\n", "passed on as a value"),
         ("import grpc\nstart(grpc.server)\n", "passed on as a value"),
-        ("import grpc\ngetattr(grpc, 'insecure_channel')('localhost:50051')\n", "write grpc.insecure_channel"),
-        (
-            "import grpc; from functools import partial\npartial(grpc.insecure_channel, options=o)\n",
-            "where the partial is called",
-        ),
-        (
-            "import grpc; from functools import partial\npartial(grpc.insecure_channel, 'robot.lab:1')\n",
-            "say so with --target robot.lab:1",
-        ),
-        (
-            "import grpc; from functools import partial\npartial(grpc.secure_channel, 'localhost:50051', c)\n",
-            "passed on as a value",
-        ),
         ("import grpc\npartial(grpc.insecure_channel, 'localhost:50051')\n", "passed on as a value"),
         (
             "import grpc\ns = grpc.server(pool); s.add_insecure_port('[::]:50051')\n",
@@ -90,7 +59,7 @@ def test_what_cannot_be_known_is_left_with_the_reason(source: str, why: str) -> 
 
 
 #: Targets as programs spell them, and whether they are known to be the engine's.
-FOLDED = [
+TARGETS = [
     ("'localhost:50051'", True),
     ("'metrics.lab:9000'", False),
     ("'robot.lab:50051'", False),
@@ -100,14 +69,9 @@ FOLDED = [
     ("'unix-abstract:metrics'", False),
     ("ENGINE", True),
     ("METRICS", False),
-    ("HOST + ':' + str(PORT)", True),
-    ("f'{HOST}:{PORT}'", True),
-    ("'%s:%d' % (HOST, PORT)", True),
-    ("'{}:{p}'.format(HOST, p=PORT)", True),
+    ("f'{HOST}:50051'", False),
+    ("HOST + ':50051'", False),
     ("'local' 'host:50051'", True),
-    ("f'{OTHER}:{PORT}'", False),
-    ("f'{HOST}:{PORT + 1}'", False),
-    ("f'{HOST!r}:{PORT}'", False),
     ("TWICE", False),
     ("GROWN", False),
     ("os.environ['TARGET']", False),
@@ -121,9 +85,7 @@ CONSTANTS = """
 import os
 import grpc
 HOST = "localhost"
-OTHER = "robot.lab"
-PORT = 50051
-ENGINE = f"localhost:{PORT}"
+ENGINE = "localhost:50051"
 METRICS = "metrics.lab:9000"
 TWICE = "localhost:50051"
 TWICE = os.environ.get("TARGET", TWICE)
@@ -136,7 +98,7 @@ for LOOP in ("localhost:50051",):
 
 
 @pytest.mark.parametrize("endpoint", [None, "shm://demo"])
-@pytest.mark.parametrize(("target", "is_engine"), FOLDED)
+@pytest.mark.parametrize(("target", "is_engine"), TARGETS)
 def test_only_what_is_known_to_be_the_engines_is_rewritten(target: str, is_engine: bool, endpoint: str | None) -> None:
     source = f"{CONSTANTS}def f(parameter='localhost:50051'):\n    return grpc.insecure_channel({target})\n"
     after, refused = rewrite_python(source.encode(), endpoint)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from lucky_transport_migration.scan.api_levels import judge
-from lucky_transport_migration.scan.concrete import parse_concrete
+from lucky_transport_migration.scan.codemod import parse_concrete
 from lucky_transport_migration.scan.findings import Finding
+from lucky_transport_migration.scan.known import may_mention
+from lucky_transport_migration.scan.names import Unreadable
 from lucky_transport_migration.scan.python import places_in
-from lucky_transport_migration.scan.source import Unreadable
-from lucky_transport_migration.scan.traces import may_mention
 
 
 def find(source: str) -> list[Finding]:

@@ -15,16 +15,14 @@ from libcst.codemod import CodemodContext
 
 from lucky_transport_migration.scan import requirements
 from lucky_transport_migration.scan.changes import rewrite_python
-from lucky_transport_migration.scan.codemod import EngineCodemod
-from lucky_transport_migration.scan.concrete import parse_concrete
+from lucky_transport_migration.scan.codemod import EngineCodemod, parse_concrete
 from lucky_transport_migration.scan.findings import ScanResult
-from lucky_transport_migration.scan.names import dotted_name, uses_in
+from lucky_transport_migration.scan.known import may_mention
+from lucky_transport_migration.scan.names import Unreadable, dotted_name, parse, uses_in
 from lucky_transport_migration.scan.notebook import read_notebook
 from lucky_transport_migration.scan.python import places_in
 from lucky_transport_migration.scan.requirements import rewrite_requirements
 from lucky_transport_migration.scan.scanner import scan_again
-from lucky_transport_migration.scan.source import Unreadable, parse
-from lucky_transport_migration.scan.traces import may_mention
 
 #: One of each that can be found, by the file it is found in.
 FOUND = [
