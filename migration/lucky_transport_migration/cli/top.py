@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from functools import partial
 
 import click
@@ -26,13 +25,13 @@ from lucky_transport.cli.tables import echo, show
     show_default=True,
     type=click.FloatRange(min=0.1, max=3600),
     metavar="SECONDS",
-    help="Seconds between two looks.",
+    help="Seconds that a look takes.",
 )
 def top(once: bool, as_json: bool, interval_s: float) -> None:
     """Show engines, gRPC servers in shared memory, clients, step rates, rings, streams and stages; disturb none.
 
-    Step times are had from outside: the counters of each loop are looked at a hundred times a second, and steps faster
-    than that are averaged between two looks. Nothing is attached, written or called.
+    Step times are had from outside: the counters of each loop are glanced at a hundred times a second, and steps faster
+    than that are averaged between two glances. Nothing is attached, written or called.
     """
     if as_json and not once:
         raise click.UsageError("--json needs --once")
@@ -44,28 +43,18 @@ def top(once: bool, as_json: bool, interval_s: float) -> None:
         from lucky_transport_migration.top.screen import TopScreen
 
         with ActivityMonitor() as activity:
-            TopScreen(partial(read_top, activity, EvidenceCounts()), interval_s).run()
+            TopScreen(partial(read_top, activity, EvidenceCounts(), interval_s)).run()
         return
     with ActivityMonitor() as activity:
         activity.read()  # what later rates are counted from
-        time.sleep(interval_s)
-        reading = read_top(activity, EvidenceCounts())
+        reading = read_top(activity, EvidenceCounts(), interval_s)
     if as_json:
         click.echo(json.dumps(reading.plain(), indent=2))
         return
     from lucky_transport.diagnosis.servers import stale_sentence
-    from lucky_transport_migration.top.cells import (
-        COLUMNS,
-        SERVER_COLUMNS,
-        WIDE_COLUMNS,
-        engine_cells,
-        server_cells,
-        stage_cells,
-        wide_cells,
-    )
+    from lucky_transport_migration.top.cells import COLUMNS, SERVER_COLUMNS, engine_cells, server_cells, stage_cells
 
-    rows = [(*engine_cells(one), *wide_cells(one)) for one in reading.activity.engines]
-    show(f"Engines on {reading.host}", (*COLUMNS, *WIDE_COLUMNS), rows)
+    show(f"Engines on {reading.host}", COLUMNS, [engine_cells(one) for one in reading.activity.engines])
     if reading.activity.servers:
         living = [server_cells(one) for one in reading.activity.servers if one.report.state != "stale"]
         show(f"gRPC servers on {reading.host}", SERVER_COLUMNS, living)

@@ -1,11 +1,10 @@
-"""What the engines of this host do at the moment, seen without disturbing them.
+"""What the engines and gRPC servers of this host do, seen without disturbing them.
 
     with ActivityMonitor() as activity:
-        time.sleep(1)
-        for engine in activity.read().engines: ...
+        for engine in activity.read(look_s=1.0).engines: ...
 
 Segments are read through descriptors that cannot write; nothing is mapped for longer than a look, attached, locked or
-asked. The counters of each loop are glanced at a hundred times a second, by a thread of this process.
+asked. Within a look the counters of each loop are glanced at a hundred times a second.
 """
 
 from __future__ import annotations
@@ -18,13 +17,14 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from lucky_transport import control
 from lucky_transport.closing import Closing
 from lucky_transport.config import runtime_directories
 from lucky_transport.control import EngineDescription
-from lucky_transport.diagnosis import inspection
-from lucky_transport.diagnosis.servers import connections_to
+from lucky_transport.diagnosis import inspection, servers
+from lucky_transport.diagnosis.servers import ServerReport, connections_to
 from lucky_transport.errors import ConfigError, RemoteProtocolError, TransportError
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.namespaces import STOPPED, process_name
@@ -37,8 +37,7 @@ from lucky_transport.shm.segment.segment_files import SegmentInfo
 from lucky_transport.shm.slot_files.image_file import SLOTS_OFFSET, SUFFIX, slot_words
 from lucky_transport_migration.top import processes
 from lucky_transport_migration.top.processes import ProcessReading
-from lucky_transport_migration.top.servers import ServerActivity, ServerRates
-from lucky_transport_migration.top.step_samples import StepReading, StepSamples
+from lucky_transport_migration.top.steps import StepReading, steps_seen
 
 _FRAME, _ACTION, _STATE, _HEARTBEAT = (
     FIELDS[name].offset for name in ("frame_seq", "action_seq", "engine_state", "heartbeat")
@@ -103,6 +102,40 @@ class EngineActivity:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerActivity:
+    """A server and its calls a second since the last look; None where calls are not counted."""
+
+    report: ServerReport
+    rate: float | None
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return self.report.plain() | {"rate": self.rate}
+
+
+class ServerRates:
+    """Looks at the servers of this user again and again."""
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        self._proc = proc
+        self._before: dict[tuple[str, int], tuple[float, int]] = {}
+
+    def read(self) -> tuple[ServerActivity, ...]:
+        """Return what there is now; a server that is seen for the first time has the rate 0."""
+        found = servers.find(self._proc)
+        before, now = self._before, time.monotonic()
+        self._before = {(one.name, one.pid): (now, one.total) for one in found if one.total is not None}
+        return tuple(ServerActivity(one, self._rate(one, before, now)) for one in found)
+
+    @staticmethod
+    def _rate(one: ServerReport, before: dict[tuple[str, int], tuple[float, int]], now: float) -> float | None:
+        if one.total is None:
+            return None
+        then, count = before.get((one.name, one.pid), (now, one.total))
+        return (one.total - count) / (now - then) if now > then else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ActivityReading:
     """All engines and gRPC servers of this user on this host, and segment -> user id of those of other users."""
 
@@ -114,19 +147,19 @@ class ActivityReading:
 class _Followed:
     """A segment that is looked at again and again: its file, by a descriptor that cannot write."""
 
-    def __init__(self, fd: int, report: inspection.SegmentReport, window_s: float) -> None:
+    def __init__(self, fd: int, report: inspection.SegmentReport) -> None:
         self.fd = fd
         self.engine = "" if report.spec is None else report.spec.engine
         layout = report.layout
         self.rings = {} if layout is None else {name: layout[name] for name in ("ring_c2s", "ring_s2c")}
-        self.samples = StepSamples(window_s)
+        self.glances: list[tuple[int, int, int]] = []
         self.before: dict[str, tuple[float, int]] = {}
         self.beat = 0, time.monotonic()
 
     def glance(self) -> None:
         counters = os.pread(self.fd, _COUNTERS.size, _FRAME)
         if len(counters) == _COUNTERS.size:
-            self.samples.add(time.monotonic_ns(), *_COUNTERS.unpack(counters))
+            self.glances.append((time.monotonic_ns(), *_COUNTERS.unpack(counters)))
 
     def state(self) -> str:
         word = os.pread(self.fd, 4, _STATE)
@@ -157,35 +190,17 @@ class _Followed:
 
 
 class ActivityMonitor(Closing):
-    """Looks at the engines of this user; `close` ends its thread.
-
-    period_s: between two glances at the counters. window_s: how far back the step times go.
-    """
+    """Looks at the engines of this user. period_s: between two glances at the counters."""
 
     def __init__(
-        self,
-        directory: Path = lockfile.DIRECTORY,
-        proc: Path = Path("/proc"),
-        *,
-        period_s: float = 0.01,
-        window_s: float = 5.0,
+        self, directory: Path = lockfile.DIRECTORY, proc: Path = Path("/proc"), *, period_s: float = 0.01
     ) -> None:
         self._directory, self._proc = directory, proc
-        self._period_s, self._window_s = period_s, window_s
+        self._period_s = period_s
         self._followed: dict[tuple[str, int], _Followed] = {}
         self._servers = ServerRates(proc)
-        self._lock = threading.Lock()
-        self._reading = threading.Lock()
+        self._looking = threading.Lock()
         self._end = threading.Event()
-        self._follow(segment_files.find(directory))
-        self._thread = threading.Thread(target=self._glance, name="lucky-activity", daemon=True)
-        self._thread.start()
-
-    def _glance(self) -> None:
-        while not self._end.wait(self._period_s):
-            with self._lock:
-                for one in self._followed.values():
-                    one.glance()
 
     def _follow(self, segments: list[SegmentInfo]) -> dict[str, _Followed | str]:
         """Open what is new and close what is gone; return segment -> it, or why it cannot be followed."""
@@ -199,32 +214,39 @@ class ActivityMonitor(Closing):
                     if report.problem and not info.stale:
                         found[info.name] = report.problem  # it may still be loading: looked at again next time
                         continue
-                    followed = _Followed(open_private(info.path, writes=False), report, self._window_s)
-                    with self._lock:
-                        self._followed[key] = followed
+                    self._followed[key] = _Followed(open_private(info.path, writes=False), report)
                 keys.add(key)
                 found[info.name] = self._followed[key]
             except (OSError, TransportError, ValueError) as error:  # it has just gone, or is damaged
                 found[info.name] = str(error)
-        with self._lock:
-            for key in self._followed.keys() - keys:
-                os.close(self._followed.pop(key).fd)
+        for key in self._followed.keys() - keys:
+            os.close(self._followed.pop(key).fd)
         return found
 
-    def read(self) -> ActivityReading:
-        """Return what is going on now; nothing once it is closed. One thread at a time."""
-        with self._reading:
+    def read(self, look_s: float = 0.0) -> ActivityReading:
+        """Return what goes on within the next `look_s` seconds; nothing once it is closed. One thread at a time."""
+        with self._looking:
+            self._glance(look_s)
             return ActivityReading(()) if self._end.is_set() else self._read()
+
+    def _glance(self, look_s: float) -> None:
+        self._follow(segment_files.find(self._directory))
+        for one in self._followed.values():
+            one.glances.clear()
+        until = time.monotonic() + look_s
+        is_over = False
+        while not is_over:
+            for one in self._followed.values():
+                one.glance()
+            is_over = time.monotonic() >= until or self._end.wait(self._period_s)
 
     def _read(self) -> ActivityReading:
         segments = segment_files.find(self._directory)
         followed = self._follow(segments)
         connections = connections_to(self._proc)
-        listening: dict[str, dict[str, int]] = {}
-        engines = [self._of_segment(info, followed[info.name], connections, listening) for info in segments]
+        engines = [self._of_segment(info, followed[info.name], connections) for info in segments]
         seen = {one.server.pid for one in engines if one.server is not None}
-        others = [pid for pid in processes.serving_pids(self._proc) if pid not in seen]
-        engines += [self._of_process(pid, listening) for pid in others]
+        engines += [self._of_process(pid) for pid in processes.serving_pids(self._proc) if pid not in seen]
         offers = {endpoint: one for one in control.engines() for endpoint in (*one.endpoints, f"pid {one.pid}")}
         engines = [replace(one, offer=offers.get(f"shm://{one.name}") or offers.get(one.name)) for one in engines]
         of_others = segment_files.of_other_users(self._directory)
@@ -235,7 +257,6 @@ class ActivityMonitor(Closing):
         info: SegmentInfo,
         followed: _Followed | str,
         connections: Counter[str] | None,
-        listening: dict[str, dict[str, int]],
     ) -> EngineActivity:
         server = None if info.stale else self._process(info.engine_pid, info.engine)
         pid = server.pid if server is not None else 0
@@ -246,7 +267,7 @@ class ActivityMonitor(Closing):
             state="stale" if info.stale else "stopped" if info.stopped else "damaged",
             num_envs=info.num_envs,
             endpoints=(ours, *(one for one in endpoints if one != ours)),
-            ports=tuple(processes.listening_ports(pid, self._proc, listening)) if pid else (),
+            ports=tuple(processes.listening_ports(pid, self._proc)) if pid else (),
             server=server,
             driver=self._process(info.client_pid, info.client) if info.client else None,
             client=info.client,
@@ -259,7 +280,7 @@ class ActivityMonitor(Closing):
             seen,
             state=seen.state if info.stale or info.stopped else followed.state(),
             engine=followed.engine,
-            steps=followed.samples.read(),
+            steps=steps_seen(followed.glances),
             rings=followed.read_rings(),
             streams=tuple(self._streams(info.name, followed)),
         )
@@ -268,11 +289,11 @@ class ActivityMonitor(Closing):
         """Return a side's process; None for a pid of another namespace, which means another process here."""
         return None if "another pid namespace" in name else processes.read_process(pid, self._proc)
 
-    def _of_process(self, pid: int, listening: dict[str, dict[str, int]]) -> EngineActivity:
+    def _of_process(self, pid: int) -> EngineActivity:
         """Return an engine that serves no segment: over gRPC, for instance."""
         server = processes.read_process(pid, self._proc)
         endpoints = processes.served_endpoints(pid, self._proc)
-        ports = processes.listening_ports(pid, self._proc, listening)
+        ports = processes.listening_ports(pid, self._proc)
         state = "stopped" if process_name(pid).endswith(STOPPED) else "no segment"
         return EngineActivity(f"pid {pid}", state, "", 0, tuple(endpoints), tuple(ports), server)
 
@@ -305,9 +326,8 @@ class ActivityMonitor(Closing):
         return found
 
     def close(self) -> None:
-        """Look no more; idempotent."""
+        """End a look under way, and look no more; idempotent."""
         self._end.set()
-        self._thread.join()
-        with self._reading, self._lock:
+        with self._looking:
             while self._followed:
                 os.close(self._followed.popitem()[1].fd)

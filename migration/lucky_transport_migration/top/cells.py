@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.top.activity import EngineActivity
+from lucky_transport_migration.top.activity import EngineActivity, ServerActivity
 from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.reading import StagesReading
-from lucky_transport_migration.top.servers import ServerActivity
 
-#: For 80 characters, and what is added where there is room.
-COLUMNS = ("engine", "envs", "steps/s", "p50", "p99", "busy", "clients", "state")
-SERVER_COLUMNS = ("server", "calls", "calls/s", "peers", "transport", "pid", "state", "services")
-#: Of those, what stands there only where there is room.
-WIDE_SERVER_COLUMNS = ("transport", "pid")
-WIDE_COLUMNS = ("pid", "cpu s", "memory", "services", "client", "endpoints")
+#: The first eight fit into 80 characters.
+COLUMNS = (
+    *("engine", "envs", "steps/s", "p50", "p99", "busy", "clients", "state"),
+    *("pid", "cpu s", "memory", "services", "client", "endpoints"),
+)
+SERVER_COLUMNS = ("server", "calls", "calls/s", "peers", "state", "transport", "pid", "services")
 
 _NONE = "-"
 _LONGEST_NAME = 18
@@ -46,7 +45,7 @@ def size(nbytes: float) -> str:
 
 def engine_cells(engine: EngineActivity) -> tuple[str, ...]:
     """Return one row of COLUMNS."""
-    steps = engine.steps
+    steps, server = engine.steps, engine.server
     share = None if steps is None or engine.state == "stale" or not engine.client else steps.engine_share
     return (
         _short(engine.name),
@@ -57,6 +56,12 @@ def engine_cells(engine: EngineActivity) -> tuple[str, ...]:
         _NONE if share is None else f"{share:.0%}",
         _clients(engine),
         "no shm" if engine.state == "no segment" else engine.state,
+        _NONE if server is None else str(server.pid),
+        _NONE if server is None else f"{server.cpu_s:,.1f}",
+        _NONE if server is None else size(server.rss_bytes),
+        _services(engine),
+        engine.client or _NONE,
+        " ".join(_places(engine)) or _NONE,
     )
 
 
@@ -76,19 +81,6 @@ def _clients(engine: EngineActivity) -> str:
     others = "?" if engine.commanding is None else str(engine.commanding)
     stepping = "1" if engine.client else "0"
     return stepping if others == "0" else f"{stepping}+{others}"
-
-
-def wide_cells(engine: EngineActivity) -> tuple[str, ...]:
-    """Return one row of WIDE_COLUMNS."""
-    server = engine.server
-    return (
-        _NONE if server is None else str(server.pid),
-        _NONE if server is None else f"{server.cpu_s:,.1f}",
-        _NONE if server is None else size(server.rss_bytes),
-        _services(engine),
-        engine.client or _NONE,
-        " ".join(_places(engine)) or _NONE,
-    )
 
 
 def _services(engine: EngineActivity) -> str:
@@ -116,7 +108,7 @@ def details(engine: EngineActivity) -> Iterator[tuple[str, str]]:
         yield "problem", engine.problem
     yield "served at", "  ".join(_places(engine)) or _NONE
     if engine.offer is not None:
-        yield "services", f"{engine.offer.summary}; key v changes them"
+        yield "services", f"{engine.offer.summary}; `lucky-transport services` changes them"
     gone = "gone; `lucky-transport doctor --fix` removes what it left"
     yield "process", _process(engine.server) or (gone if engine.state == "stale" else "not to be seen from here")
     if engine.state == "stale":
@@ -144,9 +136,9 @@ def server_cells(server: ServerActivity) -> tuple[str, ...]:
         _NONE if one.total is None else f"{one.total:,}",
         _NONE if server.rate is None else rate(server.rate),
         _NONE if one.peers is None else str(one.peers),
+        one.state,
         one.transports,
         str(one.pid),
-        one.state,
         " ".join(one.services) or _NONE,
     )
 

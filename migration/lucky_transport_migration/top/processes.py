@@ -85,30 +85,14 @@ def _behind_program(arguments: list[str]) -> list[str]:
     return []
 
 
-def listening_ports(
-    pid: int, proc: Path = Path("/proc"), listening: dict[str, dict[str, int]] | None = None
-) -> list[int]:
-    """Return the TCP ports at which a process listens; [] when its descriptors cannot be read.
-
-    listening: of each network namespace that was read already, its listening sockets; the process's is added.
-    """
-    folder = f"{proc}/{pid}"
-    namespace, links = "", list[str]()
+def listening_ports(pid: int, proc: Path = Path("/proc")) -> list[int]:
+    """Return the TCP ports at which a process listens; [] when its descriptors cannot be read."""
+    folder, links = f"{proc}/{pid}", set[str]()
     with suppress(OSError):
-        namespace = os.readlink(f"{folder}/ns/net")
-    with suppress(OSError):
-        links = os.listdir(f"{folder}/fd")
-    known = {} if listening is None else listening
-    sockets = known.get(namespace) if namespace else None
-    if sockets is None:
-        sockets = known[namespace] = _listening_sockets(folder)
-    ports: set[int] = set()
-    for link in links:
-        with suppress(OSError):
-            port = sockets.get(os.readlink(f"{folder}/fd/{link}"))
-            if port is not None:
-                ports.add(port)
-    return sorted(ports)
+        for link in os.listdir(f"{folder}/fd"):
+            with suppress(OSError):
+                links.add(os.readlink(f"{folder}/fd/{link}"))
+    return sorted({port for link, port in _listening_sockets(folder).items() if link in links})
 
 
 def _listening_sockets(folder: str) -> dict[str, int]:

@@ -14,7 +14,7 @@ from lucky_transport_migration.jsonl import Damage
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
 from lucky_transport_migration.stages.overview import Line, lines
-from lucky_transport_migration.top.activity import ActivityMonitor, ActivityReading, EngineActivity
+from lucky_transport_migration.top.activity import ActivityMonitor, ActivityReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TopReading:
         return {
             "host": self.host,
             "at": self.at,
-            "engines": [_engine_plain(one) for one in self.activity.engines],
+            "engines": [asdict(one) for one in self.activity.engines],
             "servers": [one.plain() for one in self.activity.servers],
             "of_other_users": self.activity.of_other_users,
             "stages": {
@@ -57,12 +57,6 @@ class TopReading:
                 "damaged": self.stages.damage.plain(),
             },
         }
-
-
-def _engine_plain(engine: EngineActivity) -> dict[str, Any]:
-    plain = asdict(engine)
-    steps = plain.pop("steps")
-    return plain | {"steps": None if engine.steps is None else steps}
 
 
 def read_stages(directory: Path | None = None, counts: EvidenceCounts | None = None) -> StagesReading:
@@ -83,6 +77,7 @@ def read_stages(directory: Path | None = None, counts: EvidenceCounts | None = N
     return StagesReading(str(standing.plan.path), dict(by_stage), moved, damage=counts.damage)
 
 
-def read_top(activity: ActivityMonitor, counts: EvidenceCounts) -> TopReading:
-    """Return what there is to show now."""
-    return TopReading(socket.gethostname(), time.time(), activity.read(), read_stages(counts=counts))
+def read_top(activity: ActivityMonitor, counts: EvidenceCounts, look_s: float) -> TopReading:
+    """Return what there is to show of the next `look_s` seconds."""
+    seen = activity.read(look_s)
+    return TopReading(socket.gethostname(), time.time(), seen, read_stages(counts=counts))

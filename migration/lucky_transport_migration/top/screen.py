@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Literal
 
@@ -13,33 +12,22 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
-from textual.events import Resize
-from textual.widgets import DataTable, Footer, Sparkline, Static
+from textual.widgets import DataTable, Footer, Static
 from textual.worker import get_current_worker
 
 from lucky_transport.diagnosis.servers import stale_sentence
 from lucky_transport.errors import plural, printable
-from lucky_transport_migration.top.activity import EngineActivity
+from lucky_transport_migration.top.activity import EngineActivity, ServerActivity
 from lucky_transport_migration.top.cells import (
     COLUMNS,
     SERVER_COLUMNS,
-    WIDE_COLUMNS,
-    WIDE_SERVER_COLUMNS,
     details,
     engine_cells,
-    rate,
     server_cells,
     stage_cells,
-    wide_cells,
 )
 from lucky_transport_migration.top.reading import TopReading
-from lucky_transport_migration.top.servers import ServerActivity
-from lucky_transport_migration.top.service_screen import ServiceScreen
 
-#: From this many characters on the wide columns are shown.
-_WIDE = 120
-#: How many readings the line of rates shows.
-_RATES = 60
 _LEFT = ("engine", "state", "client", "endpoints", "server", "transport", "services")
 _STYLES = {
     **dict.fromkeys(("ready", "ok"), "green"),
@@ -49,7 +37,7 @@ _STYLES = {
 
 
 class TopScreen(App[None]):
-    """Shows what `read` returns, every `interval_s` seconds. `read` is called on a thread of its own, one at a time."""
+    """Shows what `read` returns, again and again. It is called on a thread of its own, and takes as long as a look."""
 
     TITLE = "lucky-transport top"
     ENABLE_COMMAND_PALETTE = False
@@ -59,7 +47,6 @@ class TopScreen(App[None]):
     #engines > .datatable--header { background: $panel; }
     #details { height: 1fr; padding: 0 1; overflow-y: auto; }
     #known { text-wrap: nowrap; text-overflow: ellipsis; }
-    #rates { height: 2; margin: 0 1; }
     #servers { height: auto; max-height: 40%; overflow-y: auto; padding: 0 1; border-top: solid $panel; display: none; }
     #stages { height: auto; max-height: 40%; padding: 0 1; border-top: solid $panel; display: none; }
     """
@@ -68,34 +55,27 @@ class TopScreen(App[None]):
         Binding("ctrl+c", "quit", "quit", show=False, priority=True),
         Binding("space", "pause", "pause"),
         Binding("s", "stages", "stages"),
-        Binding("v", "services", "services"),
     ]
 
-    def __init__(self, read: Callable[[], TopReading], interval_s: float = 1.0) -> None:
+    def __init__(self, read: Callable[[], TopReading]) -> None:
         super().__init__()
         self._read = read
-        self._interval_s = interval_s
         self._paused = False
         self._reading: TopReading | None = None
-        self._rates: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_RATES))
-        self._columns: tuple[str, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield Static("looking ...", id="summary", markup=False)
         yield DataTable[Text](id="engines", cursor_type="row", zebra_stripes=False)
-        yield Sparkline([], id="rates")
         yield Vertical(Static(id="known"), id="details")
         yield Vertical(Static(id="served"), id="servers")
         yield Static(id="stages")
         yield Footer()
 
     def on_mount(self) -> None:
+        table = self.query_one("#engines", DataTable)
+        for name in COLUMNS:
+            table.add_column(Text(name, justify=_justify(name)), key=name)
         self.look()
-        self.set_interval(self._interval_s, self.look)
-
-    def on_resize(self, event: Resize) -> None:
-        if self._reading is not None:
-            self._show(self._reading)
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         self._show_selected()
@@ -105,38 +85,29 @@ class TopScreen(App[None]):
         self._paused = not self._paused
         if self._reading is not None:
             self._show_summary(self._reading)
+        self.look()
 
     def action_stages(self) -> None:
         """Show or hide the stages."""
         stages = self.query_one("#stages")
         stages.display = not stages.display
 
-    def action_services(self) -> None:
-        """Show the services of the selected engine, to switch them."""
-        engine = self._selected()
-        if engine is not None and engine.offer is not None:
-            self.push_screen(ServiceScreen(engine.offer))
-
     def look(self) -> None:
-        """Read anew, unless it is paused or the last reading still goes on."""
-        if not self._paused and not any(worker.name == "look" for worker in self.workers):
-            self.run_worker(self._look, name="look", thread=True)
+        """Look again and again until it is paused."""
+        if not self._paused:
+            self.run_worker(self._look, thread=True, exclusive=True)
 
     def _look(self) -> None:
-        worker, reading = get_current_worker(), self._read()
-        if not worker.is_cancelled:
-            self.call_from_thread(self._take, reading)
+        worker = get_current_worker()
+        while not (worker.is_cancelled or self._paused):
+            reading = self._read()
+            if not worker.is_cancelled:
+                self.call_from_thread(self._take, reading)
 
     def _take(self, reading: TopReading) -> None:
-        if not self.query("#summary"):  # the screen is being taken down
-            return
-        self._reading = reading
-        engines = {one.name: one for one in reading.activity.engines}
-        for gone in self._rates.keys() - engines.keys():
-            del self._rates[gone]
-        for name, one in engines.items():
-            self._rates[name].append(0.0 if one.steps is None else one.steps.rate)
-        self._show(reading)
+        if self.query("#summary"):  # else the screen is being taken down
+            self._reading = reading
+            self._show(reading)
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
@@ -168,19 +139,12 @@ class TopScreen(App[None]):
     def _show_engines(self, engines: tuple[EngineActivity, ...]) -> None:
         """Fill the table anew, with the cursor on the engine that it was on."""
         table = self.query_one("#engines", DataTable)
-        wide = self.size.width >= _WIDE
-        columns = (*COLUMNS, *WIDE_COLUMNS) if wide else COLUMNS
         selected = self._selected_name()
         with self.prevent(DataTable.RowHighlighted):
-            table.clear(columns=columns != self._columns)
-            if columns != self._columns:
-                self._columns = columns
-                for name in columns:
-                    table.add_column(Text(name, justify=_justify(name)), key=name)
+            table.clear()
             for one in engines:
-                cells = (*engine_cells(one), *wide_cells(one)) if wide else engine_cells(one)
-                pairs = zip(columns, cells, strict=True)
                 style = "dim" if one.state == "stale" else ""
+                pairs = zip(COLUMNS, engine_cells(one), strict=True)
                 texts = [
                     Text(printable(cell), style or _STYLES.get(cell, ""), justify=_justify(name))
                     for name, cell in pairs
@@ -200,18 +164,11 @@ class TopScreen(App[None]):
         return next((one for one in reading.activity.engines if one.name == name), None) if reading else None
 
     def _show_selected(self) -> None:
-        known, rates = self.query_one("#known", Static), self.query_one("#rates", Sparkline)
-        engine = self._selected()
-        rates.display = engine is not None and engine.steps is not None and len(self._rates[engine.name]) > 1
+        known, engine = self.query_one("#known", Static), self._selected()
         if engine is None:
             known.update(Text("No engine runs here. Start one: lucky-transport serve toy --endpoint shm://demo"))
             return
-        rates.data = list(self._rates[engine.name])
         rows = list(details(engine))
-        if rates.display:
-            shown = self._rates[engine.name]
-            text = f"{rate(shown[-1])} steps/s; at most {rate(max(shown))} in {plural(len(shown), 'look')}"
-            rows.insert(1, ("rate", text))
         width = max(len(title) for title, _ in rows)
         lines = Text()
         for title, text in rows:
@@ -220,15 +177,12 @@ class TopScreen(App[None]):
         known.update(lines)
 
     def _show_servers(self, servers: tuple[ServerActivity, ...]) -> None:
-        wide = self.size.width >= _WIDE
-        columns = [name for name in SERVER_COLUMNS if wide or name not in WIDE_SERVER_COLUMNS]
-        heads = (Column(name, justify=_justify(name), no_wrap=name != "services") for name in columns)
+        heads = (Column(name, justify=_justify(name), no_wrap=name != "services") for name in SERVER_COLUMNS)
         table = Table(*heads, box=None, pad_edge=False)
         for one in servers:
             if one.report.state != "stale":
-                cells: dict[str, str] = dict(zip(SERVER_COLUMNS, map(printable, server_cells(one)), strict=True))
-                style_of = {"state": _STYLES.get(cells["state"], "")}
-                table.add_row(*(_cut_text(cells[name], style_of.get(name, "")) for name in columns))
+                cells = map(printable, server_cells(one))
+                table.add_row(*(Text(cell, _STYLES.get(cell, ""), no_wrap=True, overflow="ellipsis") for cell in cells))
         self.query_one("#servers").display = bool(servers)
         gone = Text(stale_sentence([one.report for one in servers]), "yellow")
         self.query_one("#served", Static).update(Group(*([table] if table.rows else []), *([gone] if gone else [])))
@@ -251,8 +205,3 @@ class TopScreen(App[None]):
 
 def _justify(column: str) -> Literal["left", "right"]:
     return "left" if column in _LEFT else "right"
-
-
-def _cut_text(text: str, style: str) -> Text:
-    """Return a text of one line, cut where there is no room."""
-    return Text(text, style, no_wrap=True, overflow="ellipsis")

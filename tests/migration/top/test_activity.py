@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport_migration.top import processes
 from lucky_transport_migration.top.activity import ActivityMonitor, EngineActivity
-from lucky_transport_migration.top.step_samples import StepSamples
+from lucky_transport_migration.top.steps import StepReading, steps_seen
 from tests.support.resources import descriptors_of
 from tests.support.waiting import suspend, until
 
@@ -64,8 +65,12 @@ def test_steps_are_counted_while_they_are_made() -> None:
         commanding.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"))
 
         def stepped() -> EngineActivity | None:
-            driver.step(actions)
-            seen = next(one for one in activity.read().engines if one.name == name)
+            stop = threading.Event()
+            stepping = threading.Thread(target=lambda: [driver.step(actions) for _ in iter(stop.is_set, True)])
+            stepping.start()
+            seen = next(one for one in activity.read(0.1).engines if one.name == name)
+            stop.set()
+            stepping.join()
             return seen if seen.steps is not None and seen.steps.p99_s is not None else None
 
         seen = until(stepped)
@@ -83,7 +88,7 @@ def test_looking_changes_not_a_byte(tmp_path: Path) -> None:
     one = made(tmp_path)
     before = one.path.read_bytes()
     with ActivityMonitor(tmp_path, period_s=0.001) as activity:
-        until(lambda: (steps := only(activity).steps) and steps.seen_s > 0.01)
+        activity.read(0.05)
     assert one.path.read_bytes() == before
     one.unlink()
 
@@ -238,17 +243,6 @@ def test_a_process_that_is_gone_is_none(tmp_path: Path) -> None:
     assert processes.listening_ports(7, tmp_path) == []
 
 
-def test_the_sockets_of_a_network_namespace_are_read_once_for_all_its_processes() -> None:
-    listening: dict[str, dict[str, int]] = {}
-    with socket.create_server(("127.0.0.1", 0)) as tcp:
-        for pid in (os.getppid(), os.getpid()):
-            ports = processes.listening_ports(pid, listening=listening)
-        assert tcp.getsockname()[1] in ports
-    assert len(listening) == 1
-    here = os.readlink(f"/proc/{os.getpid()}/ns/net")
-    assert processes.listening_ports(os.getpid(), listening={here: {}}) == []
-
-
 def test_this_process_is_read_with_its_ports_and_connections(tmp_path: Path) -> None:
     found = processes.read_process(os.getpid())
     assert found is not None
@@ -272,56 +266,33 @@ def test_this_process_is_read_with_its_ports_and_connections(tmp_path: Path) -> 
 
 
 MS = 1_000_000
+ALL_ONES = (1 << 64) - 2
 
 
-def samples(*glances: tuple[int, int, int], window_s: float = 10.0) -> StepSamples:
-    """Samples of (milliseconds, frame counter, action counter)."""
-    made = StepSamples(window_s)
-    for at, frames, actions in glances:
-        made.add(at * MS, frames, actions)
-    return made
-
-
-def test_without_two_glances_nothing_is_known() -> None:
-    for made in (samples(), samples((0, 5, 5))):
-        reading = made.read()
-        assert (reading.rate, reading.p50_s, reading.p99_s, reading.engine_share) == (0.0, None, None, None)
-
-
-def test_fast_steps_are_averaged_between_two_glances() -> None:
-    reading = samples(*[(10 * n, 100 * n, 100 * n) for n in range(11)]).read()
-    assert reading.rate == pytest.approx(10_000)
-    assert reading.p50_s == reading.p99_s == pytest.approx(100e-6)
-
-
-def test_slow_steps_are_timed_from_one_move_of_the_counter_to_the_next() -> None:
-    reading = samples(*[(10 * n, n // 5, n // 5) for n in range(51)]).read()
-    assert reading.rate == pytest.approx(20)
-    assert reading.p50_s == reading.p99_s == pytest.approx(50e-3)
-
-
-def test_a_percentile_is_of_steps_not_of_glances() -> None:
-    """98 steps in the first 10 ms after a move, two that take 50 ms each: the median is a fast one, p99 a slow one."""
-    reading = samples((0, 0, 0), (10, 1, 1), (20, 99, 99), (120, 101, 101)).read()
-    assert reading.p50_s == pytest.approx(10e-3 / 98)
-    assert reading.p99_s == pytest.approx(50e-3)
+@pytest.mark.parametrize(
+    ("glances", "rate", "p50_s", "p99_s"),
+    [
+        ([], 0, None, None),
+        ([(0, 5, 5)], 0, None, None),
+        ([(10 * n, 100 * n, 100 * n) for n in range(11)], 10_000, 100e-6, 100e-6),
+        ([(10 * n, n // 5, n // 5) for n in range(51)], 20, 50e-3, 50e-3),
+        # 98 steps in the first 10 ms after a move, two that take 50 ms each: p99 is of steps, not of glances
+        ([(0, 0, 0), (10, 1, 1), (20, 99, 99), (120, 101, 101)], 101 / 0.12, 10e-3 / 98, 50e-3),
+        ([(0, ALL_ONES, 0), (10, ALL_ONES + 1, 0)], 100, None, None),
+        ([(0, 10, 10), (10, 20, 20), (20, 3, 3), (30, 4, 4)], 100, None, None),
+        ([(0, 10, 10), (10, 20, 20), (20, 1 << 60, 0), (30, (1 << 60) + 1, 0)], 100, None, None),
+        ([(0, 10, 10), (10, 20, 20), (20, 3, 3)], 0, None, None),
+    ],
+    ids=["none", "one", "fast", "slow", "a slow one in many", "any size", "backwards", "a leap", "last"],
+)
+def test_step_times_come_of_two_counters(
+    glances: list[tuple[int, int, int]], rate: float, p50_s: float | None, p99_s: float | None
+) -> None:
+    """Glances are (milliseconds, frame counter, action counter)."""
+    seen = steps_seen([(at * MS, frames, actions) for at, frames, actions in glances])
+    assert (seen.rate, seen.p50_s, seen.p99_s) == (pytest.approx(rate), pytest.approx(p50_s), pytest.approx(p99_s))
+    assert seen.seen_s or seen == StepReading()
 
 
 def test_the_engines_share_counts_the_glances_at_which_it_had_actions_and_no_frame() -> None:
-    assert samples((0, 1, 2), (10, 2, 2), (20, 2, 3), (30, 3, 3)).read().engine_share == 0.5
-
-
-def test_old_glances_are_forgotten() -> None:
-    reading = samples(*[(100 * n, n, n) for n in range(100)], window_s=1.0).read()
-    assert reading.seen_s == pytest.approx(1.0)
-
-
-def test_a_counter_of_any_size_is_read() -> None:
-    most = (1 << 64) - 2
-    assert samples((0, most, 0), (10, most + 1, 0)).read().rate == pytest.approx(100)
-
-
-@pytest.mark.parametrize("frames", [3, 1 << 60], ids=["backwards", "a leap"])
-def test_a_counter_that_goes_where_no_step_leads_begins_anew(frames: int) -> None:
-    reading = samples((0, 10, 10), (10, 20, 20), (20, frames, frames), (30, frames + 1, frames + 1)).read()
-    assert reading.rate == pytest.approx(100)
+    assert steps_seen([(0, 1, 2), (10, 2, 2), (20, 2, 3), (30, 3, 3)]).engine_share == 0.5

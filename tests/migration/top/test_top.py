@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from lucky_transport import api, control
+from lucky_transport import api
 from lucky_transport.cli.main import cli
 from lucky_transport.diagnosis.servers import ServerReport
 from lucky_transport.process import unique_name
-from lucky_transport_migration.top.activity import ActivityReading, EngineActivity, RingReading, StreamReading
+from lucky_transport_migration.top.activity import (
+    ActivityReading,
+    EngineActivity,
+    RingReading,
+    ServerActivity,
+    StreamReading,
+)
 from lucky_transport_migration.top.cells import details, engine_cells, seconds, size
 from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.reading import StagesReading, TopReading, read_stages
-from lucky_transport_migration.top.servers import ServerActivity
-from lucky_transport_migration.top.step_samples import StepReading
+from lucky_transport_migration.top.steps import StepReading
 from tests.support.waiting import until_none_left
 
 SERVER = ProcessReading(7, "python -m lucky_transport serve toy --endpoint shm://demo", 12.5, 70 << 20)
@@ -76,13 +81,13 @@ def test_a_row_fits_into_80_characters() -> None:
         commanding=12,
         steps=StepReading(99999, 0.01, 0.99, 1.0, 5.0),
     )
-    cells = engine_cells(longest)
+    cells = engine_cells(longest)[:8]
     assert cells == ("n" * 17 + "…", "4,096", "99,999", "10.0 ms", "990 ms", "100%", "1+12", "closing")
     assert sum(map(len, cells)) + 2 * len(cells) <= 80
 
 
 def test_an_engine_without_a_segment_has_no_numbers() -> None:
-    assert engine_cells(GRPC) == ("pid 9", "-", "-", "-", "-", "-", "-", "no shm")
+    assert engine_cells(GRPC)[:8] == ("pid 9", "-", "-", "-", "-", "-", "-", "no shm")
     assert dict(details(GRPC))["served at"] == "tcp:4711"
 
 
@@ -149,6 +154,7 @@ class Source:
 
     def __call__(self) -> TopReading:
         self.given += 1
+        time.sleep(0.02)
         return self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
 
 
@@ -160,7 +166,7 @@ def on_screen(
     from lucky_transport_migration.top.screen import TopScreen
 
     async def run() -> None:
-        app = TopScreen(source, 0.05)
+        app = TopScreen(source)
         async with app.run_test(size=size) as pilot:
             await shown(pilot, lambda: "engine" in summary(app))
             await use(app, pilot)
@@ -202,18 +208,8 @@ def test_engines_are_rows_and_the_selected_one_is_told_in_full() -> None:
     on_screen(Source(reading(DEMO, STALE, GRPC)), use)
 
 
-@pytest.mark.parametrize(("width", "columns"), [(80, 8), (160, 14)])
-def test_a_wide_terminal_has_more_columns_and_each_fits(width: int, columns: int) -> None:
-    async def use(app: Any, pilot: Any) -> None:
-        table = app.query_one("#engines")
-        assert len(table.columns) == columns
-        assert table.virtual_size.width <= width
-
-    on_screen(Source(reading(DEMO, STALE, GRPC)), use, (width, 24))
-
-
-@pytest.mark.parametrize(("width", "wide"), [(80, False), (160, True)])
-def test_servers_that_live_are_rows_and_those_that_are_gone_a_sentence(width: int, wide: bool) -> None:
+@pytest.mark.parametrize("width", [80, 160])
+def test_servers_that_live_are_rows_and_those_that_are_gone_a_sentence(width: int) -> None:
     calls = {"/weather.v1.Weather/GetForecast": (1234, 5)}
     others = ("/z.Services/Method", f"/{'z' * 150}.Service/Method")  # as long a name leaves the numbers their room
     living = ServerReport("weather", 4711, "pid 4711", "ok", others, "localhost:50071", calls, 2)
@@ -225,11 +221,10 @@ def test_servers_that_live_are_rows_and_those_that_are_gone_a_sentence(width: in
         served = app.query_one("#served")
         await shown(pilot, lambda: served.size.height > 2)
         lines = [strip.text for strip in served.render_lines(served.size.region)]
-        assert ("shm + grpc" in lines[1], "4711" in lines[1]) == (wide, wide)
         assert "weather" in lines[1]
-        assert "ok     weather.v1.Weather z.Services" in lines[1]
+        assert {"1,239", "386", "2", "ok", "4711"} <= set(lines[1].split())
+        assert "weather.v1.Weather" in lines[1]
         assert lines[1].rstrip().endswith("…")
-        assert {"1,239", "386", "2"} <= set(lines[1].split())
         left = " ".join(line.strip() for line in lines[2:])
         assert left == "Servers whose process is gone: other; `lucky-transport doctor --fix` removes what they left."
 
@@ -309,38 +304,3 @@ def test_json_is_of_one_look_only() -> None:
     done = CliRunner().invoke(cli, ["top", "--json"])
     assert done.exit_code == 2
     assert "--json needs --once" in done.output
-
-
-@pytest.mark.exhaustive
-def test_the_services_of_the_selected_engine_are_shown_and_switched() -> None:
-    async def use(app: Any, pilot: Any) -> None:
-        assert "all on; key v changes them" in text_of(app, "#known")
-        await pilot.press("v")
-        await shown(pilot, lambda: app.screen.query("#services"))
-        await pilot.press("down", "down", "enter")  # to the third
-        await shown(pilot, lambda: control.engine_at(endpoint).off == ["SceneService"])
-        await pilot.press("up", "up", "up", "enter")  # to the last, which carries the steps
-        await shown(pilot, lambda: "cannot be switched off" in screen_text(app, "#outcome"))
-        assert len(app.screen.query_one("#services").selected) == 4
-        app.screen.query_one("#limit").focus()
-        await pilot.press(*"TelemetryService", "equals_sign", "5", "enter")
-        await shown(pilot, lambda: "StreamTelemetry: at most 5/s" in screen_text(app, "#streams"))
-        await pilot.press("escape")
-        await shown(pilot, lambda: not app.screen.query("#services"))
-
-    endpoint = f"shm://{unique_name()}"
-    with api.serve("toy", endpoint):
-        offer = control.engine_at(endpoint)
-        on_screen(Source(reading(replace(DEMO, offer=offer))), use)
-
-
-def screen_text(app: Any, selector: str) -> str:
-    return str(app.screen.query_one(selector).render())
-
-
-def test_an_engine_that_does_not_say_what_it_answers_has_no_services_to_switch() -> None:
-    async def use(app: Any, pilot: Any) -> None:
-        await pilot.press("v")
-        assert not app.screen.query("#services")
-
-    on_screen(Source(reading(DEMO)), use)

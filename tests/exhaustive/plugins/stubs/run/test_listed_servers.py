@@ -25,7 +25,7 @@ from lucky_transport.cli.completion import complete_endpoints
 from lucky_transport.cli.inspect import inspect
 from lucky_transport.diagnosis import servers
 from lucky_transport.shm.files.socket_path import live_socket, remove_stale_sockets
-from lucky_transport_migration.top.servers import ServerRates
+from lucky_transport_migration.top.activity import ServerRates
 from tests.exhaustive.plugins.stubs.run.test_servers import SYNC
 from tests.plugins.stubs.run.conftest import Start
 from tests.support.forked_programs import CommandLine
