@@ -35,7 +35,6 @@ from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome,
 from lucky_transport_migration.evidence.record import (
     CONTROL,
     DIFFERENT,
-    EFFECT,
     EQUAL,
     FAILED,
     NOT_COMPARED,
@@ -78,10 +77,6 @@ def compare(
         control, candidate = primary, shadow
     else:
         control, candidate = shadow, primary
-    if comparison.changed is not None:
-        left, right = shown(comparison.changed.left, comparison.changed.right)
-        values = {"before": left, "after": right}
-        return replace(evidence, verdict=DIFFERENT, aspect=EFFECT, where=comparison.changed.where, values=values)
     if _has_failed(candidate, control):
         aspect = "late" if candidate.code == _LATE else "code"
         found = Difference(aspect, "code", _status(primary), _status(shadow))

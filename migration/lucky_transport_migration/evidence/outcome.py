@@ -23,7 +23,6 @@ from lucky_transport.errors import (
     status_of,
 )
 from lucky_transport.routing import ChannelOptions, Decision, Ending
-from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.shown import error_text
 
 #: What a call can go over, by the names that decisions have for it, wherever it is.
@@ -84,9 +83,7 @@ class Comparison:
 
     request: the message, or bytes, or the list of them where requests are a stream. ended_early: the caller left a
     stream before its end, so that only what both sent by then can be compared. unseen: what of it was not looked at,
-    with the reasons.
-    changed: where the engine's state is another one before and after each such call, though it is a read. unfinished:
-    the program ended before the call did.
+    with the reasons. unfinished: the program ended before the call did.
     """
 
     method: str
@@ -97,7 +94,6 @@ class Comparison:
     why: str = ""
     ended_early: bool = False
     unseen: Mapping[str, str] = field(default_factory=dict[str, str])
-    changed: Difference | None = None
     unfinished: bool = False
     options: CallOptions = CallOptions()
 

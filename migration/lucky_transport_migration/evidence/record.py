@@ -32,10 +32,6 @@ NOT_ENDED = "it had not ended when the program did"
 #: Why an answer was not compared that two servers over one transport give differently as well.
 ITSELF = "the server differs from itself"
 
-#: The aspect of a read that changes the engine's state.
-EFFECT = "effect"
-
-
 #: The stage of evidence of exchanges that were made on two engines.
 EXCHANGE = "exchange"
 
@@ -70,8 +66,8 @@ class Evidence:
     """What one call showed.
 
     kind: "live", "aa" (both sides are the same transport: what differs is noise), "replay" or "parity". aspect: what
-    differs: "" (nothing), "code", "details", "trailing", "headers", "item", "order", "count", "effect" (a read changes
-    the engine's state) or "late" (slower than its deadline). where: the path of the first difference, values: what each
+    differs: "" (nothing), "code", "details", "trailing", "headers", "item", "order", "count" or "late" (slower than its
+    deadline). where: the path of the first difference, values: what each
     transport has there, as JSON values. why: why nothing was compared. left_out: what was not looked at, such as fields
     that rules leave out, with the reasons. request: a hash of it, "" where it carries nothing or is not known. at: UTC,
     ISO 8601.
@@ -106,8 +102,6 @@ class Evidence:
         at = "" if self.where in (self.aspect, "code") else f" at {self.where}"
         if self.verdict == FAILED:
             what = f"the candidate failed ({self.aspect})"
-        elif self.aspect == EFFECT:
-            what, at = "it is a read, and changes the engine's", f" {self.where}"
         return printable(f"{self.method}: {what}{at}: {values}")
 
     def write(self) -> str:

@@ -12,7 +12,7 @@ from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.evidence.tally import COMPARED, Tally
 
 #: What no live comparison looks at.
-NEVER = "hints of errors, deadlines that expire, what comes of a stream that was left"
+NEVER = "hints of errors, deadlines that expire, what comes of a stream that was left, whether a read changes anything"
 
 
 def say(text: str) -> None:

@@ -11,9 +11,8 @@ What sends a method back at once is an answer that differs, or a candidate that 
     shadow           grpc                    grpc
     canary p%, shm   shadow                  grpc
 
-After a wrong answer gRPC answers again and the comparison goes on; a candidate that fails is left alone, and a read
-that changes the engine's state is not made twice any more. Only live calls demote. At `grpc` there is nowhere to go
-back to, and at `complete` nothing to go back to.
+After a wrong answer gRPC answers again and the comparison goes on; a candidate that fails is left alone. Only live
+calls demote. At `grpc` there is nowhere to go back to, and at `complete` nothing to go back to.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from lucky_transport_migration.evidence.call_comparison import compare
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.outcome import Comparison
-from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EFFECT, FAILED, Evidence
+from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, FAILED, Evidence
 from lucky_transport_migration.evidence.summary import RunSummary, say
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.jsonl import moment
@@ -196,8 +195,7 @@ def demotion(evidence: Evidence, limits: Limits) -> Placement | None:
     placement = Placement.parse(evidence.stage)
     if placement.stage in (Stage.GRPC, Stage.COMPLETE):
         return None
-    goes_on = evidence.verdict == DIFFERENT and evidence.aspect != EFFECT
-    return placement.fallback if goes_on else Placement(Stage.GRPC)
+    return placement.fallback if evidence.verdict == DIFFERENT else Placement(Stage.GRPC)
 
 
 def _weight(comparison: Comparison) -> int:

@@ -18,15 +18,12 @@ import copy
 import logging
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
 from lucky_transport.messages.methods import BY_NAME, Effect
 from lucky_transport.routing import SO_FAR, UNFINISHED, ChannelOptions, Decision, Ending, ReadEnding
-from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.evidence.outcome import (
     CONTROL,
     CallOptions,
@@ -80,15 +77,10 @@ class CallTarget(Protocol):
 
 
 class TrackedCall:
-    """A `lucky_transport.routing.RoutedCall`. most: how many items are kept of each side, 0 for none and no shadow.
-
-    unseen, changed: as in `Comparison`.
-    """
+    """A `lucky_transport.routing.RoutedCall`. most: how many items are kept of each side, 0 for none and no shadow."""
 
     arity = ""
     metadata: Metadata = ()
-    unseen: Mapping[str, str] = MappingProxyType({})
-    changed: Difference | None = None
     # most calls never change these: kept by the class they cost a call nothing
     _sent: ReceivedItems | None = None
     _sends_no_more = False
@@ -128,17 +120,6 @@ class TrackedCall:
     def room(self) -> ReceivedItems:
         """Return room for what another side sends, as much as there is for the primary's."""
         return _room(self._target, self.method, self.decision, self.most)
-
-    @property
-    def world(self) -> WorldChanges:
-        """The world that it is asked of."""
-        return self._target.world
-
-    def beside(self, method: str, request: Any) -> TrackedCall:
-        """Return a read of the same engine, to be asked as this call's shadow is, and never noted."""
-        other = TrackedCall(self._target, method, None, self.decision, self.most)
-        other.arity, other.metadata, other.requests = "unary_unary", self.metadata, [request]
-        return other
 
     # -- what the primary does --------------------------------------------------------------------------------------
 
@@ -295,11 +276,11 @@ class TrackedCall:
         (primary, ending), shadow, why = self._primary, self._shadow, self._why
         is_unfinished = ending is UNFINISHED
         is_answer = shadow is not None and not shadow.is_local and shadow.code not in _IN_TROUBLE
-        if is_answer and not self.world.stood_still(self._mark):
+        if is_answer and not self._target.world.stood_still(self._mark):
             shadow, why = None, _MOVED
-        unseen = self.unseen if ending.knows_headers else {**self.unseen, "headers": _DROPPED}
+        unseen = {} if ending.knows_headers else {"headers": _DROPPED}
         if shadow is not None and self.arity == "stream_stream":
-            unseen = {**unseen, "order between requests and responses": "a shadow gets all requests at once"}
+            unseen["order between requests and responses"] = "a shadow gets all requests at once"
         request = self.requests[0] if self._sent is None else self.requests
         is_cut = ending.is_early or self._shadow_is_left
         self._target.policy.note(
@@ -312,7 +293,6 @@ class TrackedCall:
                 why,
                 is_cut,
                 unseen,
-                self.changed,
                 is_unfinished,
                 CallOptions(self.arity, self.metadata, self.timeout_s, self._target.options),
             )

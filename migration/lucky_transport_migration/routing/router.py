@@ -23,7 +23,6 @@ from lucky_transport_migration.recording.entries import KEPT_ITEMS
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.routing.open_calls import OpenCalls
 from lucky_transport_migration.routing.policy import RoutingPolicy
-from lucky_transport_migration.routing.read_check import ReadCheck
 from lucky_transport_migration.routing.recording_policy import UnstagedPolicy, recorded
 from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.shadows import Shadows
@@ -48,14 +47,12 @@ class ProcessRouter:
         self.workers = WorkerPool("shadow calls", _THREADS, _ROOM - _THREADS)
         self.endings = WorkerPool("ended calls", 1, _ENDINGS)
         self.open_calls = OpenCalls()
-        self._worlds: defaultdict[str, tuple[WorldChanges, ReadCheck]] = defaultdict(
-            lambda: (WorldChanges(), ReadCheck())
-        )
+        self._worlds: defaultdict[str, WorldChanges] = defaultdict(WorldChanges)
 
     def target(
         self, name: str, shadows: ShadowCaller, count: Count | None = None, options: ChannelOptions = ()
     ) -> TargetRouter:
-        return TargetRouter(self, *self._worlds[name], shadows, count, options)
+        return TargetRouter(self, self._worlds[name], shadows, count, options)
 
     def close(self) -> None:
         """Give what is under way a moment, and close the policy. Idempotent."""
@@ -78,7 +75,6 @@ class TargetRouter:
         self,
         router: ProcessRouter,
         world: WorldChanges,
-        reads: ReadCheck,
         caller: ShadowCaller,
         count: Count | None,
         options: ChannelOptions,
@@ -88,7 +84,7 @@ class TargetRouter:
         self.policy = router.policy
         self.world = world
         self.open_calls = router.open_calls
-        self.shadows = Shadows(router.workers, caller, reads)
+        self.shadows = Shadows(router.workers, caller)
         self._count = count
         self._fell_back: set[str] = set()
 

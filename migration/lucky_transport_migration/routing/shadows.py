@@ -21,7 +21,6 @@ from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport.uninterrupted import WaitQueue, start_thread
 from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, as_seen
-from lucky_transport_migration.routing.read_check import ReadCheck
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.routed_call import TrackedCall
 
@@ -37,12 +36,11 @@ _CLOSED = "the channel was closed before the shadow had answered"
 
 
 class Shadows:
-    """Asks the shadows of one channel through `caller`, on `workers`. reads: what is known of the engine's reads."""
+    """Asks the shadows of one channel through `caller`, on `workers`."""
 
-    def __init__(self, workers: WorkerPool, caller: ShadowCaller, reads: ReadCheck) -> None:
+    def __init__(self, workers: WorkerPool, caller: ShadowCaller) -> None:
         self._workers = workers
         self._caller = caller
-        self._reads = reads
         self._is_closing = self._is_closed = False
         self._begin()
         on_child(self._begin)
@@ -108,7 +106,6 @@ class Shadows:
             else:
                 took_s, has_s = (last_ns - began_ns) / 1e9, call.timeout_s
                 is_answered = ending.code == "OK" and call.ending is not None and call.ending.code == "OK"
-                self._reads.look(call, self._ask, is_answered=is_answered)
                 if is_answered and has_s and took_s > has_s and self._is_late_again(call):
                     text = f"it answered after {took_s:.3f} s, and its caller waits {has_s:.3f} s"
                     ending = Ending(_LATE, text, is_local=True)

@@ -26,7 +26,6 @@ from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.registry import load
 from lucky_transport.routing import Decision
-from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.rule import Rule
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import ASPECTS, BEYOND, compare
@@ -281,13 +280,6 @@ def test_a_typed_call_says_that_metadata_was_not_looked_at(both: Both) -> None:
     assert not {"headers", "trailing metadata"} & set(stubs)
     left = compare(both(stream(1, 2), stream(1), method=EVERY, ended_early=True), RULES)
     assert set(left.left_out) == {BEYOND, *(one for one in ASPECTS if one != "items")}
-
-
-def test_a_read_that_changes_the_engine_differs_whatever_it_answers(both: Both) -> None:
-    changed = Difference("item", "state.qpos[0]", 0.0, 1.0)
-    evidence = compare(replace(both([1], [1]), changed=changed), RULES)
-    assert named(evidence) == (DIFFERENT, "effect", "state.qpos[0]", {"before": 0.0, "after": 1.0})
-    assert evidence.sentence.endswith("it is a read, and changes the engine's state.qpos[0]: before 0.0, after 1.0")
 
 
 # bytes that nobody knows

@@ -81,7 +81,8 @@ def test_with_nothing_planted_nothing_is_demoted(project: Any, both: Both) -> No
     assert project.journal == []
     assert project.told == [
         "200 of 200 calls of 2 methods compared: 200 equal, 0 different, 0 failed; of no call: "
-        "hints of errors, deadlines that expire, what comes of a stream that was left; "
+        "hints of errors, deadlines that expire, what comes of a stream that was left, "
+        "whether a read changes anything; "
         f"evidence in {project.folder / 'lucky-evidence'}"
     ]
 

@@ -1,4 +1,4 @@
-"""What is looked at beside a shadow's answer: whether a late candidate is late again, whether a read only reads."""
+"""What is looked at beside a shadow's answer: whether a late candidate is late again, whether both are gone."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.messages import FullState, GetAgentSchemaRequest, GetFullStateResponse
+from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision, Ending, Received, RoutedCall
 from lucky_transport_migration.evidence.outcome import Comparison
-from lucky_transport_migration.routing.read_check import UNSEEN
 from lucky_transport_migration.routing.router import ProcessRouter, TargetRouter
 from tests.support.interrupted_moments import interrupted_start
 from tests.support.waiting import until
 
 _READ = method("AgentService/GetAgentSchema").name
-_STATE = method("MujocoSceneService/GetFullState").name
 _SHADOW, _CANARY = Decision("grpc", "shm", "shadow"), Decision("shm", "grpc", "canary 10%")
 _GRPC = Decision("grpc", "", "grpc")
 _LATE = "DEADLINE_EXCEEDED"
@@ -30,24 +28,15 @@ Read = Callable[..., Comparison]
 
 
 class Engine:
-    """Answers reads over both transports. takes: how long the next answers of each take, on a clock of its own.
-
-    moves: by how much its state moves with each look at it; changes: with each read. told: how often it was asked for
-    its state.
-    """
+    """Answers reads over both transports. takes: how long the next answers of each take, on a clock of its own."""
 
     def __init__(self) -> None:
         self.now_ns = 10**9
         self.takes: dict[str, list[float]] = {"grpc": [], "shm": []}
-        self.moves = self.changes = 0.0
-        self.can_tell = self.gone = False
-        self.told = 0
+        self.gone = False
         self.asked: list[str] = []
-        self._point = 0.0
 
     def ask(self, call: RoutedCall, transport: str, timeout_s: float, received: Received) -> Ending:
-        if call.method == _STATE:
-            return self._tell(received)
         self.asked.append(transport)
         if self.gone:
             return Ending("UNAVAILABLE", is_local=True)
@@ -55,20 +44,11 @@ class Engine:
         self.now_ns += int(min(takes, timeout_s) * 1e9)
         if takes > timeout_s:
             return Ending(_LATE, is_local=True)
-        self._point += self.changes
         received.add(b"answer")
         return Ending()
 
     def close(self) -> None:
         pass
-
-    def _tell(self, received: Received) -> Ending:
-        self.told += 1
-        if not self.can_tell:
-            return Ending("UNIMPLEMENTED")
-        self._point += self.moves
-        received.add(GetFullStateResponse(True, "", FullState(qpos=[self._point])))
-        return Ending()
 
 
 @pytest.fixture
@@ -136,31 +116,6 @@ def test_a_canary_that_was_late_for_its_caller_is_asked_again_too(engine: Engine
     note = read(_CANARY, _LATE)
     assert note.shadow is not None
     assert (note.primary.code, note.shadow.code) == (_LATE, "OK")
-
-
-def test_a_read_that_changes_the_state_is_found_with_the_place(engine: Engine, read: Read) -> None:
-    engine.can_tell, engine.changes = True, 0.5
-    found = read().changed
-    assert found is not None
-    assert found.where == "state.qpos[0]"
-    assert found.right - found.left == 0.5
-
-
-def test_a_read_that_changes_nothing_is_looked_at_once(engine: Engine, read: Read) -> None:
-    engine.can_tell = True
-    assert (dict(read().unseen), dict(read().unseen), read().changed) == ({}, {}, None)
-    assert engine.told == 4
-
-
-@pytest.mark.parametrize("can_tell", [False, True])
-def test_where_an_engine_cannot_tell_the_call_says_so_and_it_is_not_asked_for_ever(
-    engine: Engine, read: Read, can_tell: bool
-) -> None:
-    engine.can_tell, engine.moves, engine.changes = can_tell, 0.125, 0.5
-    assert [(list(one.unseen), one.changed) for one in (read() for _ in range(9))] == [([UNSEEN], None)] * 9
-    told = engine.told
-    read()
-    assert engine.told == told
 
 
 def test_where_both_cannot_reach_the_engine_that_is_compared_and_neither_is_asked_again(
