@@ -19,7 +19,7 @@ class ReceivedItems:
     digest of the rest; without it, or where it returns None, that is not looked at.
 
     first_ns, last_ns: when the first and last one came (`time.perf_counter_ns`), 0 before the first. dropped: items
-    that a stream skipped. more: how many came beyond those that are kept.
+    that a stream skipped. more: how many came beyond those that are kept. has_ended: no more will come.
     """
 
     def __init__(self, most: int = KEPT_ITEMS, digest: Callable[[], ItemDigest | None] | None = None) -> None:
@@ -27,6 +27,7 @@ class ReceivedItems:
         self.first_ns = self.last_ns = 0
         self.dropped = 0
         self.more = 0
+        self.has_ended = False
         self._most = most
         self._bytes = 0
         self._make_digest = digest

@@ -4,12 +4,9 @@ A shadow is asked when the primary has answered, so that the two do not compete;
 request is asked for at the same moment, for what it brings may be a matter of time. Two answers that a change of the
 world overlaps are not compared, equal or not: equal ones would count for the candidate, different ones not against it.
 
-Two things have to be known of a call, each becomes known once, and whichever is the second one notes the call. What is
-not known at the end of the program is said to be unknown then (`OpenCalls`), so that every call is noted:
-
-    primary    by `ends`
-    shadow     by the decision, where none is to be asked; by `shadow_answered` or `has_no_shadow`, also where it cannot
-               be asked; by `falls_back`: the candidate failed, and the control is asked in its place
+A call is noted once two things are known of it: how the primary ended, and what the shadow answered or why it did not.
+`MOVES` says which is awaited in each state, and what makes it known; a move that comes too late does nothing. What is
+not known at the end of the program is said to be unknown then (`OpenCalls`), so that every call is noted.
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ import logging
 import threading
 import time
 from dataclasses import replace
+from enum import Enum
 from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
@@ -34,7 +32,7 @@ from lucky_transport_migration.evidence.outcome import (
 )
 from lucky_transport_migration.evidence.record import NOT_ENDED
 from lucky_transport_migration.routing.open_calls import OpenCalls
-from lucky_transport_migration.routing.policy import RoutingPolicy
+from lucky_transport_migration.routing.policies import RoutingPolicy
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.world import WorldChanges
 
@@ -50,22 +48,53 @@ _MOVED = "the world changed before both had answered"
 _IN_TROUBLE = frozenset({"INTERNAL", "UNKNOWN"})
 
 
+class CallState(Enum):
+    """What is awaited of a call."""
+
+    BOTH = "its primary and its shadow"
+    PRIMARY = "its primary"
+    SHADOW = "its shadow"
+    NOTED = "nothing"
+
+    __hash__ = object.__hash__  # each is one object, and these are looked up in every call
+
+
+class Move(Enum):
+    """What becomes known of a call."""
+
+    PRIMARY_ENDS = "how its primary ended"
+    PROGRAM_ENDS = "that the program ends before it does"
+    SHADOW_IS_KNOWN = "what its shadow answered, or why it did not"
+    FALLS_BACK = "that the candidate was lost, and the control is asked in its place"
+
+    __hash__ = object.__hash__
+
+
+_S, _M = CallState, Move
+
+#: The state that follows a move. The one that leads to NOTED notes the call.
+MOVES: dict[CallState, dict[Move, CallState]] = {
+    _S.BOTH: {
+        _M.PRIMARY_ENDS: _S.SHADOW,
+        _M.PROGRAM_ENDS: _S.NOTED,
+        _M.SHADOW_IS_KNOWN: _S.PRIMARY,
+        _M.FALLS_BACK: _S.PRIMARY,
+    },
+    _S.PRIMARY: {_M.PRIMARY_ENDS: _S.NOTED, _M.PROGRAM_ENDS: _S.NOTED, _M.FALLS_BACK: _S.PRIMARY},
+    _S.SHADOW: {_M.SHADOW_IS_KNOWN: _S.NOTED},
+    _S.NOTED: {},
+}
+
+
 class CallTarget(Protocol):
     """What a call needs of the target that it goes to. policy: is told of it. world: what it may change. open_calls:
     has it until it is noted. options: of its channel.
     """
 
-    @property
-    def policy(self) -> RoutingPolicy: ...
-
-    @property
-    def world(self) -> WorldChanges: ...
-
-    @property
-    def open_calls(self) -> OpenCalls: ...
-
-    @property
-    def options(self) -> ChannelOptions: ...
+    policy: RoutingPolicy
+    world: WorldChanges
+    open_calls: OpenCalls
+    options: ChannelOptions
 
     def ask_shadow(self, call: TrackedCall) -> str:
         """Have the call's shadow asked; returns why it is not, "" when it will be. Does not wait."""
@@ -83,19 +112,16 @@ class TrackedCall:
     metadata: Metadata = ()
     # most calls never change these: kept by the class they cost a call nothing
     _sent: ReceivedItems | None = None
-    _sends_no_more = False
     _primary: tuple[CallOutcome, Ending] | None = None
-    _shadow: CallOutcome | None = None
-    _shadow_is_left = False
+    _shadow: tuple[CallOutcome, Ending] | None = None
     _read_ending: ReadEnding | None = None
     _began_ns = _mark = 0
 
     def __init__(self, target: CallTarget, method: str, timeout_s: float | None, decision: Decision, most: int) -> None:
-        effect = _effect(method, decision)
-        self._is_read = effect is Effect.READ
-        self._may_repeat = effect in (Effect.READ, Effect.IDEMPOTENT)
-        self._why = "" if self._is_read else CHANGES if method in BY_NAME or self._may_repeat else OWN
-        if decision.shadow and not (self._is_read and most):
+        self._effect = effect = _effect(method, decision)
+        is_known = method in BY_NAME or effect is Effect.IDEMPOTENT
+        self._why = "" if effect is Effect.READ else CHANGES if is_known else OWN
+        if decision.shadow and not (effect is Effect.READ and most):
             decision = replace(decision, shadow="")
         self.method = method
         self.timeout_s = timeout_s
@@ -105,7 +131,7 @@ class TrackedCall:
         self.most = most
         self._target = target
         self._lock = threading.Lock()
-        self._awaits_shadow = bool(decision.shadow)
+        self._state = CallState.BOTH if decision.shadow else CallState.PRIMARY
 
     @property
     def is_over(self) -> bool:
@@ -130,21 +156,23 @@ class TrackedCall:
             self._sent = ReceivedItems()
         self._began_ns = time.perf_counter_ns()
         self._mark = self._target.world.mark()
-        if not self._is_read:
+        if self._effect is not Effect.READ:
             self._target.world.begin(self)
 
     def sends(self, request: Any) -> None:
         if self._sent is not None:
             self._sent.add(request)
         elif not self.requests:
-            is_ours = self._awaits_shadow and not isinstance(request, bytes)
+            awaits_shadow = self._state is CallState.BOTH
+            is_ours = awaits_shadow and not isinstance(request, bytes)
             self.requests = [copy.deepcopy(request) if is_ours else request]  # the caller may change it meanwhile
             self._began_ns = time.perf_counter_ns()
-            if self._awaits_shadow and self.arity == "unary_stream":
+            if awaits_shadow and self.arity == "unary_stream":
                 self._ask()
 
     def sends_no_more(self) -> None:
-        self._sends_no_more = True
+        if self._sent is not None:
+            self._sent.has_ended = True
 
     def receives(self, item: Any) -> None:
         if self.is_over:
@@ -156,19 +184,21 @@ class TrackedCall:
 
     @property
     def can_fall_back(self) -> bool:
-        return self._may_repeat and self.decision.may_fall_back and self._sent is None
+        may_repeat = self._effect in (Effect.READ, Effect.IDEMPOTENT)
+        return may_repeat and self.decision.may_fall_back and self._sent is None
 
     def falls_back(self, ending: Ending, *, unsent: bool = False) -> bool:
         now_ns = time.perf_counter_ns()
         with self._lock:
+            following = MOVES[self._state].get(Move.FALLS_BACK)
             is_safe = self.can_fall_back or (unsent and self.decision.may_fall_back)
-            if not is_safe or self.is_over or not self.requests or self.received.items:
+            if following is None or not is_safe or not self.requests or self.received.items:
                 return False
             failed = self.decision.primary
-            self._shadow = call_outcome(failed, (), ending, now_ns - self._began_ns)
-            self._why, self._awaits_shadow = "", False
+            self._shadow, self._why = (call_outcome(failed, (), ending, now_ns - self._began_ns), ending), ""
             self.decision = replace(self.decision, primary=CONTROL, shadow=failed)
             self._began_ns = now_ns
+            self._state = following
         self._target.fell_back(self.method, ending)
         return True
 
@@ -196,20 +226,22 @@ class TrackedCall:
         if ending is not SO_FAR:
             self.left()
         with self._lock:
-            if self.is_over:
+            move = Move.PROGRAM_ENDS if ending is UNFINISHED else Move.PRIMARY_ENDS
+            following = MOVES[self._state].get(move)
+            if following is None:
                 return
             ending = as_seen(ending, now_ns - self._began_ns, self.timeout_s)
             last_ns = self.received.last_ns if ending.code == "OK" and self.received.items else now_ns
             outcome = self._outcome(self.decision.primary, self.received, ending, self._began_ns, last_ns)
-            if ending is UNFINISHED:
-                self._shadow, self._why, self._awaits_shadow = None, NOT_ENDED, False
-            self._primary, awaits_shadow = (outcome, ending), self._awaits_shadow
+            if move is Move.PROGRAM_ENDS:
+                self._shadow, self._why = None, NOT_ENDED
+            self._primary, self._state = (outcome, ending), following
         if self._sent is not None:
             self.requests = self._sent.items
         elif not self.requests:
             self._target.open_calls.remove(self)
             return  # it could not be serialized: no transport was concerned, and there is nothing to note
-        if not awaits_shadow:
+        if following is CallState.NOTED:
             self._note()
         elif self.arity != "unary_stream":
             self._ask_now(ending)
@@ -221,9 +253,7 @@ class TrackedCall:
 
     def shadow_answered(self, received: ReceivedItems, ending: Ending, began_ns: int, last_ns: int) -> None:
         """The shadow has ended; an early ending says that it was left."""
-        self._shadow_is(
-            self._outcome(self.decision.shadow, received, ending, began_ns, last_ns), is_left=ending.is_early
-        )
+        self._shadow_is((self._outcome(self.decision.shadow, received, ending, began_ns, last_ns), ending), "")
 
     def has_no_shadow(self, why: str) -> None:
         """The shadow was not asked, or not to its end."""
@@ -237,23 +267,28 @@ class TrackedCall:
         """Ask it, if the call that has ended so can be made again."""
         if ending.is_early:
             self.has_no_shadow("the call did not come to its end")
-        elif self._sent is not None and not self._sends_no_more:
+        elif self._sent is not None and not self._sent.has_ended:
             self.has_no_shadow("the requests had not ended")
         elif self._sent is not None and self._sent.is_full:
             self.has_no_shadow(f"more than {len(self.requests)} requests are not kept")
         else:
             self._ask()
 
-    def _shadow_is(self, outcome: CallOutcome | None, why: str = "", *, is_left: bool = False) -> None:
+    def _shadow_is(self, answer: tuple[CallOutcome, Ending] | None, why: str) -> None:
         with self._lock:
-            if not self._awaits_shadow:
-                return  # the call fell back to it
-            self._shadow, self._why, self._shadow_is_left = outcome, why, is_left
-            self._awaits_shadow, is_over = False, self.is_over
-        if is_over:
+            following = MOVES[self._state].get(Move.SHADOW_IS_KNOWN)
+            if following is None:
+                return  # the call fell back to it, or was noted
+            self._shadow, self._why = answer, why
+            self._state = following
+        if following is CallState.NOTED:
             self._note()
-        elif is_left and self.received.is_full:
+        elif self._shadow_is_left and self.received.is_full:
             self.ends(SO_FAR)
+
+    @property
+    def _shadow_is_left(self) -> bool:
+        return self._shadow is not None and self._shadow[1].is_early
 
     # -- what comes of it ---------------------------------------------------------------------------------------------
 
@@ -273,7 +308,8 @@ class TrackedCall:
         """Tell the policy of the call, of which everything is known."""
         assert self._primary is not None
         self._target.open_calls.remove(self)
-        (primary, ending), shadow, why = self._primary, self._shadow, self._why
+        (primary, ending), why = self._primary, self._why
+        shadow = None if self._shadow is None else self._shadow[0]
         is_unfinished = ending is UNFINISHED
         is_answer = shadow is not None and not shadow.is_local and shadow.code not in _IN_TROUBLE
         if is_answer and not self._target.world.stood_still(self._mark):

@@ -22,8 +22,7 @@ from lucky_transport_migration.evidence.outcome import CONTROL
 from lucky_transport_migration.recording.entries import KEPT_ITEMS
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.routing.open_calls import OpenCalls
-from lucky_transport_migration.routing.policy import RoutingPolicy
-from lucky_transport_migration.routing.recording_policy import UnstagedPolicy, recorded
+from lucky_transport_migration.routing.policies import RoutingPolicy, UnstagedPolicy, recorded
 from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.shadows import Shadows
 from lucky_transport_migration.routing.world import WorldChanges

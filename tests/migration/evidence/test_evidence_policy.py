@@ -26,7 +26,7 @@ from lucky_transport_migration.evidence.record import (
 )
 from lucky_transport_migration.evidence.summary import RunSummary
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
-from lucky_transport_migration.routing.recording_policy import RecordingPolicy
+from lucky_transport_migration.routing.policies import RecordingPolicy
 from lucky_transport_migration.routing.router import process_router
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement, Stage

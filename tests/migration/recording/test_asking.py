@@ -35,7 +35,7 @@ from lucky_transport_migration.recording.entries import (
 )
 from lucky_transport_migration.recording.replay import ReplayPlace, replay_at
 from lucky_transport_migration.recording.result import UNMADE, ReplayResult
-from lucky_transport_migration.routing.recording_policy import RecordingPolicy
+from lucky_transport_migration.routing.policies import RecordingPolicy
 from tests.migration.conftest import FakePolicy
 
 STREAM = RecordedCall(

@@ -23,8 +23,8 @@ from lucky_transport.transport import Capabilities, Frame, Transport
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Recording, Step
 from lucky_transport_migration.recording.recorded_transport import RecordedTransport, recorded_endpoint
+from lucky_transport_migration.routing.policies import RecordingPolicy, UnstagedPolicy, recorded
 from lucky_transport_migration.routing.received import ReceivedItems
-from lucky_transport_migration.routing.recording_policy import RecordingPolicy, UnstagedPolicy, recorded
 from tests.migration.conftest import FakePolicy
 from tests.support.waiting import PATIENCE_S
 

@@ -1,8 +1,13 @@
-"""A policy that writes down what programs of gRPC do, and leaves all else to another policy.
+"""What decides for each call of a staged migration and collects the outcomes, and the policy that writes them down.
+
+    decision = policy.decide("/hazel.rpc.SceneService/GetEntity")
+    outcome = <make the call over decision.primary>          # the caller gets this one
+    other = <make it over decision.shadow too, if that is set, without keeping the caller waiting>
+    policy.note(Comparison("/hazel.rpc.SceneService/GetEntity", decision, outcome, other))
 
     policy = recorded(EvidencePolicy())       # that policy itself where no setting asks for a recording (LUCKY_RECORD)
 
-Calls are written by a thread of their own; a caller waits for nothing. Only calls that came as a program's own bytes
+Calls are recorded by a thread of their own; a caller waits for nothing. Only calls that came as a program's own bytes
 are written: those of our own clients are recorded by their transport (recording/recorded_transport.py), which sees
 their steps too. While it records there are no shadows: a call is then noted when it ends, so that the order is that of
 calls. A recording with gaps says so when it ends: it cannot be replayed faithfully.
@@ -15,6 +20,7 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from lucky_transport.config import load_settings
 from lucky_transport.errors import ConfigError
@@ -29,13 +35,32 @@ from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import CONTROL
 from lucky_transport_migration.recording.entries import PROTOBUF, Header, call_entry
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
-from lucky_transport_migration.routing.policy import RoutingPolicy
 from lucky_transport_migration.stages.decision import Decider
 from lucky_transport_migration.stages.stage import Stage
 
 _log = logging.getLogger("lucky_transport")
 
 _CLOSE_S = 2.0
+
+
+class RoutingPolicy(Protocol):
+    """Decides for each call, and collects the outcomes. Called from any thread; no method waits or raises."""
+
+    def decide(self, method: str) -> Decision:
+        """Return the decision for the next call of a method, given by its full name "/package.Service/Method"."""
+        ...
+
+    def digest(self, method: str, decision: Decision) -> ItemDigest | None:
+        """Return a digest for the items of one side of a call beyond those that are kept, None where nobody asks."""
+        ...
+
+    def note(self, comparison: Comparison) -> None:
+        """Take the outcome of a call."""
+        ...
+
+    def close(self) -> None:
+        """Write the outcomes; takes a few seconds at most. Idempotent."""
+        ...
 
 
 def recorded(policy: RoutingPolicy) -> RoutingPolicy:
