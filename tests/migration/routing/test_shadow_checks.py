@@ -12,6 +12,7 @@ from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.routing import Decision, Ending, Received, RoutedCall
 from lucky_transport_migration.evidence.outcome import Comparison
+from lucky_transport_migration.evidence.record import NOT_ENDED
 from lucky_transport_migration.routing.router import ProcessRouter, TargetRouter
 from tests.support.interrupted_moments import interrupted_start
 from tests.support.waiting import until
@@ -156,20 +157,21 @@ def test_a_read_that_a_handler_interrupts_where_its_shadow_is_asked_leaves_none_
     assert read().shadow is not None
 
 
+@pytest.mark.parametrize("decision", [_GRPC, _SHADOW], ids=["alone", "with a shadow"])
 def test_a_call_that_cannot_say_how_it_ended_is_noted_as_not_ended(
-    target: TargetRouter, policy: Any, caplog: pytest.LogCaptureFixture
+    target: TargetRouter, policy: Any, caplog: pytest.LogCaptureFixture, decision: Decision
 ) -> None:
     def broken(within_s: float) -> Ending:
         raise LookupError("no such attribute")
 
-    call = target.call(_READ, decision=_GRPC)
+    call = target.call(_READ, decision=decision)
     call.begins("unary_unary")
     call.sends(GetAgentSchemaRequest())
     call.ends_as(broken)
     target.end_later(call)
     target.router.close()
     (note,) = policy.wait_for(_READ)
-    assert note.unfinished
+    assert (note.unfinished, note.shadow, note.why) == (True, None, NOT_ENDED)
     assert f"{_READ}: how the call ended cannot be read" in caplog.text
 
 
