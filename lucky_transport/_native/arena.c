@@ -27,6 +27,17 @@ static uint64_t arenas_backed;
 
 static inline uint64_t aligned(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
+/* Go into the memory of this end without the GIL, and come back: nothing but `copying` is touched in between. */
+static PyThreadState *leave_gil(Ring *r) {
+    r->copying = getpid();
+    return PyEval_SaveThread();
+}
+
+static void regain_gil(Ring *r, PyThreadState *thread) {
+    __atomic_store_n(&r->copying, RING_BUSY, __ATOMIC_RELEASE);
+    PyEval_RestoreThread(thread);
+}
+
 static inline Slab *slab_at(const Arena *a, uint32_t number) { return &a->slabs[(a->first + number) % a->capacity]; }
 
 int arena_init(Ring *r, int writes, unsigned long long offset, unsigned long long size) {
@@ -103,11 +114,17 @@ int64_t arena_need(const Ring *r, uint64_t length) {
     return back ? (int64_t)r->size - (int64_t)(r->position - slab_at(a, back - 1)->after) : 0;
 }
 
-/* Give back the memory behind the first `keep` bytes. No slab may lie there. */
+/* Give back the memory behind the first `keep` bytes, more than a piece of it without the GIL. No slab may lie there. */
 static void arena_trim(Ring *r, uint64_t keep) {
     Arena *a = &r->arena;
     keep = aligned(keep, ARENA_STEP);
-    if (keep >= a->backed || madvise(a->data + keep, a->backed - keep, MADV_REMOVE)) return;
+    if (keep >= a->backed) return;
+    pid_t before = r->copying;
+    PyThreadState *thread = a->backed - keep > ARENA_PIECE ? leave_gil(r) : NULL;
+    int failed = madvise(a->data + keep, a->backed - keep, MADV_REMOVE);
+    if (thread) regain_gil(r, thread);
+    r->copying = before;
+    if (failed) return;
     arenas_backed -= a->backed - keep;
     a->backed = keep;
 }
@@ -120,17 +137,33 @@ static int is_at_rest(Ring *r) {
 }
 
 void arena_note_short(Ring *r) {
-    if (++r->arena.short_records < ARENA_SHORT_RECORDS || !is_at_rest(r)) return;
-    arena_trim(r, 0);
-    r->arena.recent = 0;
+    Arena *a = &r->arena;
+    if (++a->short_records < ARENA_SHORT_RECORDS || !is_at_rest(r)) return;
+    arena_trim(r, a->backed > ARENA_PIECE ? a->backed - ARENA_PIECE : 0);
+    a->recent = 0;
+}
+
+/* The file system has room for so much more, and for what other programs take of it; see mapping.py. */
+static int has_room(const Ring *r, uint64_t more) {
+    PyObject *left = PyObject_CallMethod(r->view.obj, "has_room", "K", (unsigned long long)more);
+    int room = left != Py_False; /* memory that is no such mapping has no bound of its own */
+    Py_XDECREF(left);
+    PyErr_Clear();
+    return room;
 }
 
 /* Count the memory of the first `end` bytes as this arena's, taking it from others that are at rest where this process has
  * no more: 0 where there is none. */
 static int arena_claim(Ring *r, uint64_t end) {
     uint64_t more = end - r->arena.backed;
-    for (Ring *other = arena_writers; other && arenas_backed + more > ARENAS_LARGEST; other = other->arena.next)
-        if (other != r && is_at_rest(other)) arena_trim(other, 0);
+    if (more && !has_room(r, more)) return 0;
+    if (arenas_backed + more > ARENAS_LARGEST)
+        for (PyObject *other = Py_XNewRef((PyObject *)arena_writers), *next; other; other = next) {
+            int is_enough = arenas_backed + more <= ARENAS_LARGEST;
+            if (!is_enough && other != (PyObject *)r && is_at_rest((Ring *)other)) arena_trim((Ring *)other, 0);
+            next = Py_XNewRef((PyObject *)((Ring *)other)->arena.next);
+            Py_DECREF(other);
+        }
     if (arenas_backed + more > ARENAS_LARGEST) return 0;
     arenas_backed += more;
     return 1;
@@ -138,7 +171,11 @@ static int arena_claim(Ring *r, uint64_t end) {
 
 int populate(uint8_t *from, uint8_t *end) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)from & ~(page - 1);
-    return from >= end || !madvise((void *)start, (uintptr_t)end - start, MADV_POPULATE_WRITE) || errno == EINVAL;
+    if (from >= end || !madvise((void *)start, (uintptr_t)end - start, MADV_POPULATE_WRITE) || errno == EINVAL) return 1;
+    start = aligned((uintptr_t)from, page); /* it has got some of them */
+    uintptr_t behind = (uintptr_t)end & ~(page - 1);
+    if (start < behind) madvise((void *)start, behind - start, MADV_REMOVE);
+    return 0;
 }
 
 void keep_memory(uint64_t length) {
@@ -160,10 +197,9 @@ PyObject *copy_out(Ring *r, const uint8_t *from, uint64_t size) {
         uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = ((uintptr_t)to + page - 1) & ~(page - 1);
         madvise((void *)start, ((uintptr_t)to + size - start) & ~(page - 1), MADV_HUGEPAGE);
     }
-    r->copying = 1;
-    Py_BEGIN_ALLOW_THREADS
+    PyThreadState *thread = leave_gil(r);
     memcpy(to, from, size);
-    Py_END_ALLOW_THREADS
+    regain_gil(r, thread);
     r->copying = 0;
     return bytes;
 }
@@ -183,6 +219,7 @@ PyObject *arena_push(Ring *r, const Piece *pieces, int count, uint64_t call, uin
     if (a->count == a->capacity || !slab_place(a, length, 0, &begin)) Py_RETURN_FALSE;
     if (rests) a->recent -= a->recent / RECENT_SLABS;
     if (a->recent < begin + length) a->recent = begin + length;
+    r->copying = RING_BUSY;
     if (rests && a->backed / 2 > a->recent) arena_trim(r, a->recent);
     uint64_t backed = a->backed, end = aligned(begin + length, ARENA_STEP);
     if (end > a->size) end = a->size;
@@ -190,16 +227,16 @@ PyObject *arena_push(Ring *r, const Piece *pieces, int count, uint64_t call, uin
     int is_backed = arena_claim(r, end);
     LUCKY_FAULT("slab.reserve");
     if (is_backed) {
-        r->copying = 1;
-        Py_BEGIN_ALLOW_THREADS
-        is_backed = populate(a->data + backed, a->data + end);
+        int is_open = !r->why;
+        PyThreadState *thread = leave_gil(r);
+        is_backed = is_open && populate(a->data + backed, a->data + end);
         for (uint8_t *to = a->data + begin; is_backed && count; to += pieces->size, pieces++, count--)
             memcpy(to, pieces->start, pieces->size);
-        Py_END_ALLOW_THREADS
-        r->copying = 0;
+        regain_gil(r, thread);
         if (is_backed) a->backed = end;
         else arenas_backed -= end - backed;
     }
+    r->copying = 0;
     if (!is_backed) { /* the record has to be cut, to what there is memory for */
         a->refused_until = now_ns() + ARENA_REFUSED_NS;
         Py_RETURN_FALSE;

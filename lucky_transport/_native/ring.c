@@ -1,6 +1,8 @@
 /* What both ends of a ring do alike; see ring.h. */
 #include "ring.h"
 
+#define SHUT_POLL_NS 50000
+
 PyObject *refuse(int kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     PyObject *module = PyImport_ImportModule("lucky_transport.shm.ring");
     if (!module) return NULL;
@@ -83,13 +85,19 @@ Ring *open_ring_of(PyObject *self) {
     return NULL;
 }
 
-/* shut(why): refuse every record from now on, with the error that why() returns. */
+/* shut(why): refuse every record from now on, with the error that why() returns, and wait until nobody copies: the memory
+ * may be given to others then. In a forked child nobody does. */
 PyObject *ring_shut(PyObject *self, PyObject *why) {
     Ring *r = ring_of(self);
     if (!r) return NULL;
     PyObject *before = r->why;
     r->why = Py_NewRef(why);
     Py_XDECREF(before);
+    while (__atomic_load_n(&r->copying, __ATOMIC_ACQUIRE) == getpid()) {
+        Py_BEGIN_ALLOW_THREADS
+        nanosleep(&(struct timespec){0, SHUT_POLL_NS}, NULL);
+        Py_END_ALLOW_THREADS
+    }
     Py_RETURN_NONE;
 }
 
@@ -106,8 +114,8 @@ int ring_clear(PyObject *self) {
 
 void ring_dealloc(PyObject *self) {
     PyObject_GC_UnTrack(self);
+    arena_dealloc((Ring *)self); /* first: what goes is found by no other end while `why` goes */
     ring_clear(self);
-    arena_dealloc((Ring *)self);
     mapped_dealloc(self);
 }
 

@@ -10,6 +10,10 @@
  * release-store of the position, full fence, look at the other side's park word, wake it: by its eventfd where there is
  * one, else by the futex on the word. Pushing and popping keep the GIL but for long copies, which an end that is closed
  * meanwhile outlives: it holds its memory, and notifies no descriptor any more.
+ *
+ * One thread at a time uses an end; SendQueue's lock and the one reader of a pipe see to that. A long copy marks its end as
+ * `copying`, so that a second thread finds it full or empty. `shut` returns once no thread is in the memory, which may be
+ * another client's from then on, and no end that is shut stores a position.
  */
 #ifndef LUCKY_RING_H
 #define LUCKY_RING_H
@@ -27,6 +31,8 @@ enum {
     REFUSE_MEMORY = 5
 };
 
+#define RING_BUSY (-1)
+
 typedef struct Ring {
     PyObject_HEAD
     Py_buffer view;
@@ -40,7 +46,7 @@ typedef struct Ring {
     SpinBudget budget; /* a reader: what its waits taught it */
     PyObject *why; /* once shut: returns the error of a push or pop */
     Arena arena;
-    int copying; /* a thread copies without the GIL */
+    pid_t copying; /* others keep off: RING_BUSY, or our process, of which a thread is in the memory without the GIL */
 } Ring;
 
 static inline uint32_t ring_largest(const Ring *r) { return r->size / 4 - 4; }

@@ -19,10 +19,11 @@ static inline void ring_give_back(Ring *r, uint32_t position) {
 }
 
 PyObject *ring_taken(Ring *r, uint32_t position, PyObject *copied) {
-    ring_give_back(r, position);
-    if (!is_lost(r->data)) return copied;
+    int is_open = open_ring_of((PyObject *)r) != NULL; /* it may have been shut while this was copied */
+    if (is_open) ring_give_back(r, position);
+    if (is_open && !is_lost(r->data)) return copied;
     Py_XDECREF(copied);
-    return ring_lost(r);
+    return is_open ? ring_lost(r) : NULL;
 }
 
 /* Find the slab of a reference at `index`, as far as it can be believed. */

@@ -45,6 +45,7 @@ int PyErr_CheckSignals(void) { return 0; }
 PyObject *PyErr_Occurred(void) { return error_set ? &object_of_thread : NULL; }
 void PyErr_Clear(void) { error_set = 0; }
 PyObject *PyImport_ImportModule(const char *name) { return error_set = 1, NULL; } /* refuse() words its error in Python */
+PyObject *PyObject_CallMethod(PyObject *object, const char *name, const char *format, ...) { return error_set = 1, NULL; }
 PyObject *PyErr_NoMemory(void) { return error_set = 1, NULL; }
 char *PyBytes_AsString(PyObject *bytes) { abort(); } /* no record is so long that it is copied without the GIL */
 PyObject *PyBytes_FromStringAndSize(const char *bytes, Py_ssize_t n) {

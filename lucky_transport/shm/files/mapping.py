@@ -18,6 +18,9 @@ from lucky_transport.errors import NoSpace, SegmentError
 from lucky_transport.limits import limit_reached
 from lucky_transport.shm.files.private_file import Make, open_private
 
+#: What is left of a file system to other programs, at most an eighth of it: they die by SIGBUS where it is full.
+MARGIN = 64 << 20
+
 
 class Mapping(mmap):
     """Made by `map_file`. path: of the file, for errors."""
@@ -38,6 +41,15 @@ class Mapping(mmap):
         """Raise SegmentError when it is cut."""
         if self.is_cut:
             raise self.error()
+
+    def has_room(self, more: int) -> bool:
+        """True where the file system has `more` bytes beyond `MARGIN`; a file without a name is on none."""
+        try:
+            stats = os.statvfs(os.path.join("/", self.path))
+        except OSError:
+            return True
+        margin = min(MARGIN, stats.f_blocks * stats.f_frsize // 8)
+        return not stats.f_blocks or stats.f_bavail * stats.f_frsize >= more + margin
 
     def error(self) -> SegmentError:
         """Return what to raise when it is cut."""

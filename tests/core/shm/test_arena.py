@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from mmap import mmap
 from typing import Any
 
@@ -18,12 +20,15 @@ from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
 from lucky_transport.shm.arena import NATIVE, PAGE
 from lucky_transport.shm.ring import HEAD_BYTES, largest_record, ring_bytes
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
+from tests.support.waiting import PATIENCE_S
 
 RING, ARENA = 4096, 8 << 20
 START = (ring_bytes(RING) + PAGE - 1) & -PAGE
 #: The shortest record that does not fit into the ring.
 LONG = largest_record(RING) + 1
 STEP = NATIVE["ARENA_STEP"]
+#: What takes some time to copy.
+MUCH = 64 << 20
 
 
 def ends_in(memory: Any, arena: int = ARENA) -> tuple[native.RingWriter, native.RingReader]:
@@ -182,6 +187,19 @@ def test_memory_of_records_that_lie_there_together_is_kept_while_some_lie_there_
     assert kept == {2 * STEP}
 
 
+def test_much_memory_is_given_back_piece_by_piece_with_short_records(memory: mmap) -> None:
+    writer, reader = ends_in(memory)
+    assert writer.try_push(bytes(ARENA))
+    reader.try_pop()
+    kept: list[int] = []
+    for _ in range(NATIVE["ARENA_SHORT_RECORDS"] + ARENA // NATIVE["ARENA_PIECE"]):
+        assert writer.try_push(b"short")
+        reader.try_pop()
+        kept.append(writer.backed)
+    assert {before - after for before, after in pairwise(kept)} == {0, NATIVE["ARENA_PIECE"]}
+    assert kept[-1] == 0
+
+
 def test_nothing_is_given_back_while_a_record_lies_in_it(memory: mmap) -> None:
     writer, reader = ends_in(memory)
     assert writer.try_push(content(1, ARENA))
@@ -222,7 +240,9 @@ def test_where_there_is_no_memory_nothing_is_pushed_and_the_longest_record_is_wh
         assert writer.try_push(content(1, 2 * STEP))
         assert reader.try_pop() == content(1, 2 * STEP)
         assert writer.largest == ARENA
+        taken = os.fstat(fd).st_blocks
         assert not writer.try_push(content(2, 5 * STEP))
+        assert os.fstat(fd).st_blocks == taken, "what was got is given back"
         assert reader.try_pop() is None
         assert writer.largest == writer.backed == 2 * STEP
         assert writer.wait_writable(5 * STEP, 0) == 1, "waiting does not help; it has to be cut"
@@ -341,6 +361,63 @@ def test_an_end_that_is_shut_while_it_copies_publishes_nothing_more(memory: mmap
     writer.shut(lambda: ClosedError("it is closed"))
     thread.join()
     assert errors == ["it is closed"]
+
+
+def copy_in_a_thread(use: Callable[[], object], is_copying: Callable[[], bool]) -> tuple[threading.Thread, list[str]]:
+    """Begin a long copy; return its thread while it copies, and what it will have raised."""
+    errors: list[str] = []
+
+    def run() -> None:
+        try:
+            use()
+        except ClosedError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not is_copying() and thread.is_alive():
+        pass
+    return thread, errors
+
+
+def closed() -> ClosedError:
+    return ClosedError("it is closed")
+
+
+def test_no_thread_writes_into_the_memory_of_an_end_that_is_shut() -> None:
+    memory, long = shared(MUCH), b"x" * MUCH
+    writer, _ = ends_in(memory, MUCH)
+    thread, errors = copy_in_a_thread(lambda: writer.try_push(long), lambda: not writer.try_push(b"short"))
+    writer.shut(closed)
+    there = memory[-1:]
+    thread.join()
+    assert memory[-1:] == there, "the memory may be another client's by now"
+    assert errors == ["it is closed"] or memory[:4] != bytes(4)
+
+
+def test_a_reader_that_is_shut_while_it_copies_gives_nothing_back() -> None:
+    memory = shared(MUCH)
+    writer, reader = ends_in(memory, MUCH)
+    assert writer.try_push(bytes(MUCH))
+    thread, errors = copy_in_a_thread(reader.try_pop, lambda: not reader.ready() or reader.try_pop() is None)
+    reader.shut(closed)
+    read = memory[128:132]
+    thread.join()
+    assert memory[128:132] == read, "the ring may be another client's by now"
+    assert errors == ["it is closed"] or read != bytes(4)
+
+
+def test_a_forked_child_shuts_an_end_in_which_its_parent_copies() -> None:
+    writer, _ = ends_in(shared(MUCH), MUCH)
+    long = bytes(MUCH)
+    thread, _ = copy_in_a_thread(lambda: writer.try_push(long), lambda: not writer.try_push(b"short"))
+    pid = os.fork()
+    if not pid:
+        signal.alarm(int(PATIENCE_S))
+        writer.shut(closed)
+        os._exit(0)
+    thread.join()
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_nothing_passes_a_record_that_is_being_copied() -> None:

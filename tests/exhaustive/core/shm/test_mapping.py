@@ -10,6 +10,7 @@ import platform
 import signal
 import subprocess
 import sys
+import tempfile
 from mmap import PAGESIZE
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm.files import private_file
 from lucky_transport.shm.files.mapping import Mapping, map_file
+from tests.support.boxes import Box, needs
 
 PAGES = 8
 SIZE = PAGES * 4096
@@ -278,3 +280,45 @@ def test_messages_that_come_again_are_put_where_the_last_ones_were(length: int) 
     command = [sys.executable, "-c", _FAULTS, str(length)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert float(done.stdout) < length // PAGESIZE
+
+
+_SMALL = """
+import os, subprocess, sys
+from mmap import mmap
+from pathlib import Path
+from lucky_transport.shm.files import mapping
+from lucky_transport.shm.ring_pipe import open_writer
+
+folder, START, ARENA, MIB = Path(sys.argv[1]), 1 << 16, 64 << 20, 1 << 20
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "none", folder], check=True)
+
+def used():
+    stats = os.statvfs(folder)
+    return (stats.f_blocks - stats.f_bfree) * stats.f_frsize // MIB
+
+def push(length):
+    memory = mapping.allocate(folder / "segment", START, "a segment", "", mapped=START + ARENA)
+    pushed = open_writer(memory, 0, 4096, arena=START, arena_bytes=ARENA).try_push(bytes(length))
+    with open(folder / "other", "w+b") as file:  # of a program that knows of no bound
+        file.truncate(4 * MIB)
+        mmap(file.fileno(), 4 * MIB)[:] = bytes(4 * MIB)
+    print(pushed, used())
+    os.unlink(folder / "segment")
+    os.unlink(folder / "other")
+
+for length in (20 * MIB, 30 * MIB, 40 * MIB):
+    push(length)
+mapping.MARGIN = 0  # as where another program takes what is left at the same moment
+push(40 * MIB)
+"""
+
+
+def test_a_slab_takes_no_memory_that_other_programs_need() -> None:
+    flags = ("--user", "--map-root-user", "--mount")
+    needs(flags)
+    with tempfile.TemporaryDirectory() as folder:
+        box = Box(flags, "-c", _SMALL, folder)
+        try:
+            assert [box.line() for _ in range(4)] == ["True 24", "False 4", "False 4", "False 4"]
+        finally:
+            box.close()

@@ -1,0 +1,165 @@
+"""The step tables are those of the source: each row's line is there with that order, and no atomic step is left out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.model.protocols import PROTOCOLS
+from tests.model.steps import Step, steps_of
+
+NATIVE = Path(__file__).parents[2] / "lucky_transport" / "_native"
+
+_STEP = re.compile(
+    r"\b(?:__atomic_(?:load_n|store_n|exchange_n|compare_exchange_n|fetch_add|thread_fence)|load32|load64)\("
+)
+_FUNCTION = re.compile(r"^(?!typedef|struct|#)[\w *]*?\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE)
+
+#: Steps on words of this process, or on words that nothing is published by: what they are.
+NOT_MODELLED = {
+    "load32(w->stop)": "a word of this process",
+    "__atomic_load_n(&r->stops, __ATOMIC_ACQUIRE)": "a word of this process",
+    "__atomic_store_n(&r->stops, 1, __ATOMIC_RELEASE)": "a word of this process",
+    "__atomic_exchange_n(&r->stops, 0, __ATOMIC_ACQ_REL)": "a word of this process",
+    "__atomic_store_n(&e->interrupted, 1, __ATOMIC_RELEASE)": "a word of this process",
+    "__atomic_exchange_n(&e->interrupted, 0, __ATOMIC_ACQ_REL)": "a word of this process",
+    "__atomic_store_n(e->heartbeat, *e->heartbeat + 1, __ATOMIC_RELAXED)": "a sign of life, which publishes nothing",
+    "__atomic_load_n(park + 1, __ATOMIC_RELAXED)": "the publisher's CPU: a hint, by which a wait parks sooner",
+    "__atomic_store_n(park + 1, cpu, __ATOMIC_RELAXED)": "the same",
+    "__atomic_store_n(e->waiter.park + 1, 0, __ATOMIC_RELAXED)": "the same",
+    "__atomic_store_n(e->action_seq, e->seq, __ATOMIC_RELEASE)": "resync: the client is dead",
+    "__atomic_load_n(p, __ATOMIC_ACQUIRE)": "load32 and load64 themselves",
+}
+
+
+def normalised(text: str) -> str:
+    """Return the text with single spaces."""
+    return re.sub(r"\s+", " ", text)
+
+
+def functions() -> dict[str, str]:
+    """Return the bodies of all functions of the native module by name, comments left out."""
+    found: dict[str, str] = {}
+    for path in sorted(NATIVE.glob("*.[ch]")):
+        source = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for match in _FUNCTION.finditer(source):
+            found[match[1]] = normalised(_bracketed(source, match.end() - 1, "{}"))
+    return found
+
+
+def atomic_steps(body: str) -> list[str]:
+    """Return the atomic steps of a function's body, as they are written, in their order."""
+    return [
+        body[match.start() : match.end() - 1] + _bracketed(body, match.end() - 1, "()")
+        for match in _STEP.finditer(body)
+    ]
+
+
+def _bracketed(text: str, start: int, brackets: str) -> str:
+    depth = 0
+    for at in range(start, len(text)):
+        depth += (text[at] == brackets[0]) - (text[at] == brackets[1])
+        if not depth:
+            return text[start : at + 1]
+    raise ValueError(f"no end of {text[start : start + 40]!r}")
+
+
+def python_functions() -> dict[str, str]:
+    """Return the sources of the methods of the Python modules that the tables name, as "Class.method"."""
+    root = NATIVE.parent / "shm"
+    found: dict[str, str] = {}
+    for path in (root / "slot_files" / "latest_value.py", root / "listener" / "poller.py"):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef):
+                for part in node.body:
+                    if isinstance(part, ast.FunctionDef):
+                        lines = source.splitlines()[part.lineno - 1 : part.end_lineno]
+                        found[f"{node.name}.{part.name}"] = normalised("\n".join(lines))
+    return found
+
+
+_BODIES = functions()
+_METHODS = python_functions()
+
+
+def _rows() -> dict[tuple[str, str], Step]:
+    """All rows that name a line of the source, as that line is written with the row's order."""
+    found: dict[tuple[str, str], Step] = {}
+    for make in PROTOCOLS.values():
+        for scenario in make(2):
+            for process in scenario.processes:
+                for step in steps_of(process.rows):
+                    if step.at:
+                        found[step.at, normalised(step.line().removeprefix(f"{step.at}: "))] = step
+    return found
+
+
+_ROWS = _rows()
+_FUNCTIONS = sorted({at for at, _ in _ROWS if "." not in at})
+
+
+@pytest.mark.parametrize(("at", "line"), sorted(_ROWS))
+def test_the_line_of_a_row_is_in_the_source_with_that_order(at: str, line: str) -> None:
+    body = _METHODS[at] if "." in at else _BODIES[at]
+    assert line in body, (
+        f"{at} has no {line!r} any more: change the step table, and run python -m tests.model --mutations"
+    )
+
+
+@pytest.mark.parametrize("function", _FUNCTIONS)
+def test_every_atomic_step_of_a_function_is_a_row(function: str) -> None:
+    rows = {line for at, line in _ROWS if at == function}
+    missing = [step for step in atomic_steps(_BODIES[function]) if step not in rows and step not in NOT_MODELLED]
+    assert not missing, f"{function} has steps that the model has not: {missing}"
+
+
+@pytest.mark.parametrize(("function", "order"), [("load32", "ACQUIRE"), ("load64", "ACQUIRE")])
+def test_the_words_are_loaded_and_stored_with_the_orders_of_the_rows(function: str, order: str) -> None:
+    assert atomic_steps(_BODIES[function]) == [f"__atomic_load_n(p, __ATOMIC_{order})"]
+    number = function.removeprefix("load")
+    assert atomic_steps(_BODIES[f"words_load{number}"]) == [f"{function}(place)"]
+    store = f"__atomic_store_n((uint{number}_t *)place, value, __ATOMIC_RELEASE)"
+    assert atomic_steps(_BODIES[f"words_store{number}"]) == [store]
+
+
+@pytest.mark.parametrize(
+    ("function", "calls"),
+    [
+        ("client_publish", "wake(c->park_engine)"),
+        ("engine_announce", "wake(e->park_frame)"),
+        ("ring_publish", "ring_wake(r->park, r->eventfd)"),
+        ("ring_wake", "if (eventfd < 0) return wake(park);"),
+        ("ring_give_back", "wake(r->freed)"),
+        ("slot_give_back", "wake(s->park)"),
+        ("words_wake", "wake(place)"),
+        ("ring_oldest", "ring_give_back(r, position)"),
+        ("ring_taken", "ring_give_back(r, position)"),
+        ("ring_reserve", "ring_free_bytes(r, &read)"),
+    ],
+)
+def test_what_publishes_wakes_the_side_that_may_be_parked(function: str, calls: str) -> None:
+    assert calls in _BODIES[function]
+
+
+def test_every_function_that_stores_with_an_order_is_in_the_model() -> None:
+    elsewhere = {"words_store32", "words_store64", "load32", "load64"}
+    modelled = {*_FUNCTIONS, *elsewhere}
+    beyond = {
+        name: steps
+        for name, body in _BODIES.items()
+        if name not in modelled and (steps := [step for step in atomic_steps(body) if step not in NOT_MODELLED])
+    }
+    assert set(beyond) == {
+        # whether a thread of this process is in the memory of an end
+        "regain_gil", "ring_shut",
+        # truncation.c: the table of guards, of this process
+        "guard_replace", "guard_range", "guards_replace", "sigbus_chain", "guard_free", "guard_set",
+        "is_in_lost_mapping", "is_lost", "truncation_lost",
+        # looks at a position: nothing is used behind them
+        "ring_init", "ring_pending", "ring_items", "slot_owner", "words_load32", "words_load64",
+        "client_init", "engine_init",
+    }  # fmt: skip
