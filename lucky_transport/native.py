@@ -11,7 +11,7 @@ from typing import Any
 from lucky_transport.errors import MissingExtra
 
 #: Of the interface in `native.pyi`: to be raised with each change of it.
-VERSION = 31
+VERSION = 32
 
 _REMEDY = "run the install command again"
 

@@ -284,8 +284,8 @@ def load64(mapping: ReadableBuffer, offset: int, /) -> int:
 def store64(mapping: WriteableBuffer, offset: int, value: int, /) -> None:
     """Release-store an aligned u64."""
 
-def guard(mapping: ReadableBuffer, /) -> None:
-    """Have the mapping read zeros, and be lost, once its file was truncated. Raises OSError."""
+def guard(mapping: ReadableBuffer, lost: bool = False, /) -> None:
+    """Have the mapping read zeros, and be lost, once its file was truncated; or it is `lost` already. Raises OSError."""
 
 def unguard(mapping: ReadableBuffer, /) -> None:
     """Guard it no more; to be called before it is unmapped."""

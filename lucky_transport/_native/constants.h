@@ -4,7 +4,7 @@
 #ifndef LUCKY_CONSTANTS_H
 #define LUCKY_CONSTANTS_H
 
-#define NATIVE_VERSION 31
+#define NATIVE_VERSION 32
 #define FRAME 0
 #define FRAME_ENDED 1
 #define FRAME_REFUSED 2

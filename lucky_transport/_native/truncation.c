@@ -125,12 +125,12 @@ static Guard *guard_free(void) {
     }
 }
 
-static void guard_set(Guard *g, uintptr_t start, uintptr_t end) {
+static void guard_set(Guard *g, uintptr_t start, uintptr_t end, int lost) {
     __atomic_store_n(&g->version, g->version + 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     __atomic_store_n(&g->start, start, __ATOMIC_RELAXED);
     __atomic_store_n(&g->end, end, __ATOMIC_RELAXED);
-    __atomic_store_n(&g->lost, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&g->lost, lost, __ATOMIC_RELAXED);
     __atomic_store_n(&g->version, g->version + 1, __ATOMIC_RELEASE);
 }
 
@@ -162,13 +162,16 @@ static int mapping_range(PyObject *mapping, uintptr_t *start, uintptr_t *end) {
     return -1;
 }
 
-static PyObject *truncation_guard(PyObject *module, PyObject *mapping) {
+/* guard(mapping, lost=False) */
+static PyObject *truncation_guard(PyObject *module, PyObject *args) {
+    PyObject *mapping;
     uintptr_t start, end;
-    if (mapping_range(mapping, &start, &end) || sigbus_install()) return NULL;
+    int lost = 0;
+    if (!PyArg_ParseTuple(args, "O|p", &mapping, &lost) || mapping_range(mapping, &start, &end) || sigbus_install()) return NULL;
     Guard *g = guard_free();
     if (!g) return PyErr_NoMemory();
     g->used = 1;
-    guard_set(g, start, end);
+    guard_set(g, start, end, lost);
     Py_RETURN_NONE;
 }
 
@@ -177,7 +180,7 @@ static PyObject *truncation_unguard(PyObject *module, PyObject *mapping) {
     if (mapping_range(mapping, &start, &end)) return NULL;
     Guard *g = guard_at((void *)start);
     if (g) {
-        guard_set(g, 0, 0);
+        guard_set(g, 0, 0, 0);
         g->used = 0;
     }
     Py_RETURN_NONE;
@@ -191,7 +194,7 @@ static PyObject *truncation_lost(PyObject *module, PyObject *mapping) {
 }
 
 PyMethodDef truncation_methods[] = {
-    {"guard", truncation_guard, METH_O, NULL},
+    {"guard", truncation_guard, METH_VARARGS, NULL},
     {"unguard", truncation_unguard, METH_O, NULL},
     {"lost", truncation_lost, METH_O, NULL},
     {NULL, NULL, 0, NULL},

@@ -63,11 +63,12 @@ class Mapping(mmap):
         """Unmap it; idempotent. Raises BufferError while there are views."""
         if self.closed:
             return
+        lost = self.is_lost
         native.unguard(self)
         try:
             super().close()
         except BufferError:
-            native.guard(self)
+            native.guard(self, lost)
             raise
 
     def __del__(self) -> None:

@@ -254,6 +254,22 @@ def test_closing_by_hand_is_possible(tmp_path: Path) -> None:
     mapping.close()
 
 
+def test_a_lost_mapping_whose_close_is_refused_stays_lost(tmp_path: Path) -> None:
+    code = """
+path, mapping, array = made()
+os.truncate(path, 0)
+array[-1]
+try:
+    mapping.close()
+except BufferError:
+    print(mapping.is_lost)
+del array
+mapping.close()
+print(made("one again")[1].is_lost)
+"""
+    assert said(code, tmp_path) == ["True", "False"]
+
+
 _FAULTS = """
 import mmap, resource, sys
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
