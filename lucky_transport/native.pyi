@@ -285,7 +285,7 @@ def store64(mapping: WriteableBuffer, offset: int, value: int, /) -> None:
     """Release-store an aligned u64."""
 
 def guard(mapping: ReadableBuffer, lost: bool = False, /) -> None:
-    """Have the mapping read zeros, and be lost, once its file was truncated; or it is `lost` already. Raises OSError."""
+    """Have the mapping read zeros, and be lost, once its file was truncated; or `lost` already. Raises OSError."""
 
 def unguard(mapping: ReadableBuffer, /) -> None:
     """Guard it no more; to be called before it is unmapped."""

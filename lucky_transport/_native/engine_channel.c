@@ -41,7 +41,8 @@ static int engine_found(EngineEnd *e) {
     return found;
 }
 
-/* `found`, or TIMED_OUT after interrupt(): nothing is consumed yet, so what there is is found again. */
+/* `found`, or TIMED_OUT after interrupt(): nothing is consumed yet, so what there is is found again. An interrupt during a
+ * wait that ends by an error is taken too: who interrupts says why in a flag of its own, which the caller looks at. */
 static int engine_take_interrupt(EngineEnd *e, int found) {
     return __atomic_exchange_n(&e->interrupted, 0, __ATOMIC_ACQ_REL) && found >= 0 ? TIMED_OUT : found;
 }
@@ -129,6 +130,10 @@ static PyObject *engine_serve(PyObject *self, PyObject *const *args, Py_ssize_t 
         }
         Py_DECREF(stepped);
         engine_announce(e, 0);
+        if (e->seq % SIGNAL_LOOKS == 0 && PyErr_CheckSignals()) { /* a step in C may run no bytecode, which looks too */
+            found = INTERRUPTED;
+            break;
+        }
     }
     Py_DECREF(plain);
     if (locked) {

@@ -91,6 +91,8 @@ NATIVE = {
     # A parked wait looks at Python's signals and at its peer's lock this often (see PEER_POLL_NS). An engine that knows
     # no lock parks until its timeout.
     "SLICE_NS": 30_000_000,
+    # An engine looks at Python's signals once in so many exchanges, if all are there at once.
+    "SIGNAL_LOOKS": 64,
     # A spinning wait looks at Python's signals this often.
     "SPIN_SLICE_NS": 10_000_000,
     # A peer that never wakes us is polled this often: at most 1 ms apart, at little CPU.

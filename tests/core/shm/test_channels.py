@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
+from functools import partial
+from itertools import repeat
 from mmap import mmap
 from pathlib import Path
 from types import SimpleNamespace
@@ -416,6 +419,26 @@ def test_serve_returns_what_is_no_plain_action_and_when_it_is_interrupted(ends: 
     engine.interrupt()
     assert engine.serve(*serve, 0) == Result.TIMED_OUT
     assert engine.seq == 1
+
+
+def test_serve_runs_signal_handlers_while_a_client_answers_at_once(ends: Ends) -> None:
+    client, engine = ends
+
+    def stop(*_: object) -> None:
+        raise InterruptedError
+
+    # No bytecode runs between two exchanges: the step is C code, and sends the next actions itself.
+    sends = map(client.send, repeat(STILL, 1_000_000), repeat(None))
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        client.send(STILL, None)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        with pytest.raises(InterruptedError):
+            engine.serve(partial(next, sends), int, int, SECOND_NS)
+        assert next(sends, None) is not None, "a handler waited until the client paused"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_the_engines_heartbeat_moves_while_it_waits(mapping: mmap) -> None:

@@ -38,6 +38,7 @@ namespace LuckyTransport
         public const int ScoreSoon = 4;
         public const int ScoreLate = -2;
         public const int SliceNs = 30000000;
+        public const int SignalLooks = 64;
         public const int SpinSliceNs = 10000000;
         public const int PollNs = 500000;
         public const int TakeOverNs = 200000000;
