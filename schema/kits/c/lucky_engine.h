@@ -60,6 +60,7 @@ typedef struct {
     uint64_t client_byte, client_start;
     int has_client, commands_wait;
     volatile sig_atomic_t is_cut;
+    struct sigaction handled_before[3];
 } lucky_server;
 
 /* ---- the client -------------------------------------------------------------------------------------------------- */
@@ -249,7 +250,15 @@ static inline int lucky_turn(lucky_server *s, lucky_error *error) {
     return lucky_fail(error, LUCKY_ERROR_SegmentError, "%s was cut by another process; start the engine again", s->segment.mapping.path);
 }
 
-static lucky_server *volatile lucky_signalled; /* whom signals stop */
+/* Whom signals stop: one variable, in however many source files this header is. */
+__attribute__((weak)) lucky_server *volatile lucky_signalled;
+static const int lucky_signals[] = {SIGINT, SIGTERM, SIGBUS};
+
+static inline void lucky_unhandle_signals(lucky_server *s) {
+    if (lucky_signalled != s) return;
+    for (int i = 0; i < 3; i++) sigaction(lucky_signals[i], &s->handled_before[i], NULL);
+    lucky_signalled = NULL;
+}
 
 /* Remove the segment; a client is told. */
 static inline void lucky_close(lucky_server *s) {
@@ -266,7 +275,7 @@ static inline void lucky_close(lucky_server *s) {
         lucky_calls_shut_down(&s->calls, &why);
         lucky_let_go(s, &ignored);
     } else lucky_calls_close(&s->calls);
-    if (lucky_signalled == s) lucky_signalled = NULL;
+    lucky_unhandle_signals(s);
     lucky_segment_remove(&s->segment);
     free(s->calls.record);
     free(s->calls.message.memory);
@@ -310,19 +319,20 @@ static inline void lucky_on_bus_error(int number, siginfo_t *info, void *context
 }
 
 /* SIGINT and SIGTERM end lucky_run of this server, which removes the segment. SIGBUS, which the system sends when another
- * process of this user cut the segment's file, ends it with SegmentError. One server of a process at a time. */
+ * process of this user cut the segment's file, ends it with SegmentError. lucky_close puts back the handlers that were
+ * there before. One server of a process at a time. */
 static inline void lucky_handle_signals(lucky_server *s) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
+    if (lucky_signalled) lucky_unhandle_signals(lucky_signalled);
     lucky_signalled = s;
-    action.sa_handler = lucky_on_stop; /* no SA_RESTART: a wait ends at once */
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    action.sa_handler = NULL;
-    action.sa_sigaction = lucky_on_bus_error;
-    action.sa_flags = SA_SIGINFO;
-    sigaction(SIGBUS, &action, NULL);
+    for (int i = 0; i < 3; i++) {
+        if (lucky_signals[i] != SIGBUS) action.sa_handler = lucky_on_stop; /* no SA_RESTART: a wait ends at once */
+        else action.sa_sigaction = lucky_on_bus_error;
+        action.sa_flags = lucky_signals[i] == SIGBUS ? SA_SIGINFO : 0;
+        sigaction(lucky_signals[i], &action, &s->handled_before[i]);
+    }
 }
 
 #endif

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,16 @@ def engine(careless: list[str]) -> Iterator[KitEngine]:
 
 def both(action: float, other: float = 0) -> NDArray[np.float32]:
     return np.array([[action], [other]], np.float32)
+
+
+def test_signals_are_the_programs_own_once_its_engine_has_ended(tmp_path: Path) -> None:
+    command = compile_c(tmp_path / "careless", f"{ENGINES}/careless.c", level="-O1")
+    with subprocess.Popen([*command, unique_name(), "stays"], stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        for line in ("here\n", "ended\n"):
+            assert program.stdout.readline() == line
+            program.terminate()
+        assert program.wait(PATIENCE_S) == -signal.SIGTERM
 
 
 # what is not written

@@ -84,5 +84,11 @@ int main(int count, char **arguments) {
     lucky_handle_signals(&server);
     puts("here");
     fflush(stdout);
-    return lucky_run(&server, &error) ? 1 : 0;
+    int failed = lucky_run(&server, &error);
+    if (count > 2) { /* a program with more to do: signals are its own again */
+        puts("ended");
+        fflush(stdout);
+        pause();
+    }
+    return failed ? 1 : 0;
 }
