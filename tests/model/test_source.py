@@ -71,7 +71,8 @@ def python_functions() -> dict[str, str]:
     """Return the sources of the methods of the Python modules that the tables name, as "Class.method"."""
     root = NATIVE.parent / "shm"
     found: dict[str, str] = {}
-    for path in (root / "slot_files" / "latest_value.py", root / "listener" / "poller.py"):
+    for module in ("listener/poller.py", "segment/env_words.py"):
+        path = root / module
         source = path.read_text(encoding="utf-8")
         for node in ast.parse(source).body:
             if isinstance(node, ast.ClassDef):
@@ -139,10 +140,12 @@ def test_the_words_are_loaded_and_stored_with_the_orders_of_the_rows(function: s
         ("ring_oldest", "ring_give_back(r, position)"),
         ("ring_taken", "ring_give_back(r, position)"),
         ("ring_reserve", "ring_free_bytes(r, &read)"),
+        ("EngineEnvWords.publish", "native.wake(self._mapping, self._at + _FENCE)"),
+        ("LatestValueFile._claim", "native.wake(mapping, _FENCE)"),
     ],
 )
 def test_what_publishes_wakes_the_side_that_may_be_parked(function: str, calls: str) -> None:
-    assert calls in _BODIES[function]
+    assert calls in {**_BODIES, **_METHODS}[function]
 
 
 def test_every_function_that_stores_with_an_order_is_in_the_model() -> None:

@@ -25,7 +25,7 @@ from lucky_transport.shm.segment.layout import ENV_WORDS_HEAD
 from lucky_transport.shm.segment.segment import Segment, view
 from lucky_transport.shm.wait import PEER_WAKES
 
-_SENDS, _WAKE, _PARK_ENGINE, _FRAMES, _PARK_CLIENT = 0, 64, 128, 256, 384
+_SENDS, _WAKE, _PARK_ENGINE, _FRAMES, _PARK_CLIENT, _FENCE = 0, 64, 128, 256, 384, 448
 _LIMIT = 1 << 32
 
 
@@ -163,7 +163,9 @@ class EngineEnvWords(_EnvWords):
         self._status[env] = 0 if failure is None else failure.wire_code
         self._busy[env] = False
         native.store32(self._mapping, self._word(1, env), int(self._numbers[env]))
-        due = self._count(_FRAMES) - native.load32(self._mapping, self._at + _WAKE)
+        frames = self._count(_FRAMES)
+        native.wake(self._mapping, self._at + _FENCE)  # of a word that is always 0: the client stores WAKE, then looks
+        due = frames - native.load32(self._mapping, self._at + _WAKE)
         if failure is not None or due % _LIMIT < _LIMIT // 2:
             native.wake(self._mapping, self._at + _PARK_CLIENT)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.model.explorer import Scenario
-from tests.model.protocols import image_slots, lock_step, park_words, ring
+from tests.model.protocols import env_words, image_slots, lock_step, park_words, ring
 
 __all__ = ["PROTOCOLS"]
 
@@ -15,4 +15,5 @@ PROTOCOLS: dict[str, Callable[[int], list[Scenario]]] = {
     "lock-step": lock_step.scenarios,
     "park-words": park_words.scenarios,
     "image-slots": image_slots.scenarios,
+    "env-words": env_words.scenarios,
 }
