@@ -76,7 +76,7 @@ void arena_dealloc(Ring *r) {
 
 uint64_t arena_largest(const Ring *r) {
     const Arena *a = &r->arena;
-    uint64_t most = !a->refused_until || now_ns() > a->refused_until ? a->size : a->backed;
+    uint64_t most = !a->refused_until || lucky_now_ns() > a->refused_until ? a->size : a->backed;
     return most > ring_largest(r) ? most : ring_largest(r);
 }
 
@@ -99,7 +99,7 @@ static int slab_place(const Arena *a, uint64_t length, uint32_t back, uint64_t *
 /* Forget the slabs that are back; the reader has copied them. Nothing is back at a position that cannot be. */
 static void slabs_collect(Ring *r) {
     Arena *a = &r->arena;
-    uint32_t used = ring_distance(r, r->position, load32(r->read));
+    uint32_t used = lucky_ring_distance(r->position, lucky_load32(r->read));
     while (a->count && r->position - slab_at(a, 0)->after >= used) {
         a->first = (a->first + 1) % a->capacity;
         a->count--;
@@ -238,7 +238,7 @@ PyObject *arena_push(Ring *r, const Piece *pieces, int count, uint64_t call, uin
     }
     r->copying = 0;
     if (!is_backed) { /* the record has to be cut, to what there is memory for */
-        a->refused_until = now_ns() + ARENA_REFUSED_NS;
+        a->refused_until = lucky_now_ns() + ARENA_REFUSED_NS;
         Py_RETURN_FALSE;
     }
     if (!open_ring_of((PyObject *)r)) return NULL; /* it was closed meanwhile */

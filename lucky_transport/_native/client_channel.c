@@ -47,19 +47,19 @@ static int client_publish(Client *c, PyObject *actions, PyObject *control) {
     }
     c->out_of_bounds += outside;
     LUCKY_FAULT("actions.written");
-    tell_cpu(c->park_engine, own_cpu());
+    lucky_tell_cpu(c->park_engine, lucky_own_cpu());
     __atomic_store_n(c->action_seq, ++c->seq, __ATOMIC_RELEASE);
     LUCKY_FAULT("actions.counted");
-    c->woke_engine = wake(c->park_engine);
+    c->woke_engine = lucky_wake(c->park_engine);
     LUCKY_FAULT("actions.sent");
     return FRAME;
 }
 
 static int client_collect(Client *c, int64_t timeout_ns) {
-    Watch w = {c->frame_seq, c->seq - 1, NULL, 0, NULL};
+    lucky_watch w = {c->frame_seq, c->seq - 1, NULL, 0, NULL};
     int result = wait_change(&w, &c->waiter, timeout_ns, c->woke_engine);
     if (result != 1) return result;
-    if (load64(c->frame_seq) != c->seq) return OUT_OF_ORDER;
+    if (lucky_load64(c->frame_seq) != c->seq) return OUT_OF_ORDER;
     c->received = c->seq;
     LUCKY_FAULT("frame.received");
     if (__atomic_load_n(c->frame_status, __ATOMIC_RELAXED)) return FRAME_REFUSED;
@@ -249,7 +249,7 @@ static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         !(c->truncated = at(&c->view, o.truncated, o.num_envs, 1)))
         return -1;
     c->control_dirty = 1;
-    c->seq = c->received = load64(c->action_seq);
+    c->seq = c->received = lucky_load64(c->action_seq);
     c->slice_ns = -1;
     c->seq_name = PyUnicode_InternFromString("seq");
     c->ended_name = PyUnicode_InternFromString("any_ended");

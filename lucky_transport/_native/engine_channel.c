@@ -20,17 +20,17 @@ static inline EngineEnd *engine_of(PyObject *self) {
     return e->ready ? e : never_initialised();
 }
 
-static Watch engine_watch(EngineEnd *e) {
+static lucky_watch engine_watch(EngineEnd *e) {
     __atomic_store_n(e->heartbeat, *e->heartbeat + 1, __ATOMIC_RELAXED); /* one writer */
-    return (Watch){e->action_seq, e->seq, e->commands, e->commands_read, &e->interrupted};
+    return (lucky_watch){e->action_seq, e->seq, e->commands, e->commands_read, &e->interrupted};
 }
 
 /* What there is to do: HAS_* bits, or OUT_OF_ORDER. */
 static int engine_found(EngineEnd *e) {
     e->idle = 0;
     /* actions first: commands written before them are then in the ring, and are drained before the step */
-    uint64_t actions = load64(e->action_seq);
-    int found = load32(e->commands) != e->commands_read ? HAS_COMMANDS : 0;
+    uint64_t actions = lucky_load64(e->action_seq);
+    int found = lucky_load32(e->commands) != e->commands_read ? HAS_COMMANDS : 0;
     if (actions == e->seq + 1) {
         found |= HAS_ACTIONS;
         LUCKY_FAULT("actions.received");
@@ -49,7 +49,7 @@ static int engine_take_interrupt(EngineEnd *e, int found) {
 
 /* One slice of waiting, and what was found; INTERRUPTED with a Python exception. */
 static int engine_wait(EngineEnd *e, int64_t ns) {
-    Watch w = engine_watch(e);
+    lucky_watch w = engine_watch(e);
     int result = wait_change(&w, &e->waiter, ns, e->idle); /* an idle engine parks at once until something happens */
     if (result == 1) return engine_found(e);
     e->idle = 1;
@@ -67,11 +67,11 @@ static PyObject *engine_next(PyObject *self, PyObject *timeout) {
 static void engine_announce(EngineEnd *e, uint32_t status) {
     LUCKY_FAULT("frame.written");
     __atomic_store_n(e->frame_status, status, __ATOMIC_RELAXED);
-    tell_cpu(e->park_frame, own_cpu());
+    lucky_tell_cpu(e->park_frame, lucky_own_cpu());
     LUCKY_FAULT("frame.status");
     __atomic_store_n(e->frame_seq, ++e->seq, __ATOMIC_RELEASE);
     LUCKY_FAULT("frame.counted");
-    wake(e->park_frame);
+    lucky_wake(e->park_frame);
     LUCKY_FAULT("frame.sent");
 }
 
@@ -103,7 +103,7 @@ static PyObject *engine_serve(PyObject *self, PyObject *const *args, Py_ssize_t 
     if (!plain) return NULL;
     int locked = 0, found;
     for (;;) {
-        Watch w = engine_watch(e);
+        lucky_watch w = engine_watch(e);
         if (!e->idle && changed_at_once(&w, &e->waiter)) {
             learn(&e->waiter.budget, 1);
             found = engine_found(e);
@@ -151,7 +151,7 @@ static PyObject *engine_interrupt(PyObject *self, PyObject *unused) {
     EngineEnd *e = engine_of(self);
     if (!e) return NULL;
     __atomic_store_n(&e->interrupted, 1, __ATOMIC_RELEASE);
-    wake(e->waiter.park);
+    lucky_wake(e->waiter.park);
     Py_RETURN_NONE;
 }
 
@@ -207,7 +207,7 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         !(e->waiter.park = at(&e->view, o.park_engine, 8, 4)) || !(e->park_frame = at(&e->view, o.park_frame, 8, 4)) ||
         !(e->commands = at(&e->view, o.commands, 4, 4)) || !(e->control = at(&e->view, o.control, o.num_envs, 1)))
         return -1;
-    e->seq = load64(e->frame_seq);
+    e->seq = lucky_load64(e->frame_seq);
     e->ready = 1;
     return 0;
 }

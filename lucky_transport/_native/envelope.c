@@ -244,7 +244,7 @@ static PyObject *ring_items(Ring *r, long limit) {
         if (too_long(r, &record) || !compact_rest(record.start, record.length, &rest) || rest.kind != STREAM_ITEM || (n && rest.correlation_id != call)) break;
         if (!n) {
             call = rest.correlation_id;
-            if (load32(r->write) == record.after) return NULL;
+            if (lucky_load32(r->write) == record.after) return NULL;
             if (!(items = PyList_New(0))) return NULL;
         }
         PyObject *payload = copy_out(r, record.start + COMPACT_BYTES, rest.length);

@@ -51,19 +51,19 @@ static PyObject *slot_number(PyObject *self, PyObject *unused) {
     ImageSlot *s = slot_of(self);
     if (!s) return NULL;
     __atomic_thread_fence(__ATOMIC_ACQUIRE); /* a reader looks again once it has copied: not before the copy's loads */
-    return PyLong_FromUnsignedLong(load32(s->number));
+    return PyLong_FromUnsignedLong(lucky_load32(s->number));
 }
 
 static PyObject *slot_owner(PyObject *self, PyObject *unused) {
     ImageSlot *s = slot_of(self);
-    return s ? PyLong_FromUnsignedLong(load32(s->owner)) : NULL;
+    return s ? PyLong_FromUnsignedLong(lucky_load32(s->owner)) : NULL;
 }
 
 static PyObject *slot_take(PyObject *self, PyObject *value) {
     ImageSlot *s = slot_of(self);
     uint32_t number;
     if (!s || as_number(value, &number)) return NULL;
-    if (load32(s->owner)) Py_RETURN_FALSE;
+    if (lucky_load32(s->owner)) Py_RETURN_FALSE;
     __atomic_store_n(s->number, number - 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); /* the image's bytes come after it, for a reader's second look */
     LUCKY_FAULT("image.taken");
@@ -89,7 +89,7 @@ static PyObject *slot_give_back(PyObject *self, PyObject *value) {
     /* fails without a write where it is owned otherwise; else it fetches the line once, to write to it */
     if (__atomic_compare_exchange_n(s->owner, &number, 0, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
         LUCKY_FAULT("image.given_back");
-        wake(s->park);
+        lucky_wake(s->park);
     }
     Py_RETURN_NONE;
 }

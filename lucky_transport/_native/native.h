@@ -13,12 +13,10 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdint.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "constants.h"
+#include "lucky_park.h"
 
 /* Beside channel.py's `Result`: a signal's handler raised, and its Python exception is set. */
 #define INTERRUPTED (-100)

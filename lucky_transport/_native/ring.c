@@ -67,9 +67,9 @@ int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
         __atomic_store_n(r->freed, 0, __ATOMIC_RELEASE);
         return 0;
     }
-    uint32_t write = load32(r->write), read = load32(r->read);
+    uint32_t write = lucky_load32(r->write), read = lucky_load32(r->read);
     r->position = writes ? write : read;
-    if (ring_distance(r, write, read) > size) {
+    if (lucky_ring_distance(write, read) > size) {
         refuse(REFUSE_POSITIONS, write, read, size, 0);
         return -1;
     }

@@ -51,12 +51,6 @@ typedef struct Ring {
 
 static inline uint32_t ring_largest(const Ring *r) { return r->size / 4 - 4; }
 
-/* How far `write` is ahead of `read`, or more than the size when that cannot be. */
-static inline uint32_t ring_distance(const Ring *r, uint32_t write, uint32_t read) {
-    uint32_t distance = write - read;
-    return (write | read) % 8 ? RING_SKIP : distance;
-}
-
 /* The ring of an object; NULL with TypeError for one that was never initialised. */
 static inline Ring *ring_of(PyObject *self) {
     Ring *r = (Ring *)self;

@@ -15,7 +15,7 @@ static inline void ring_give_back(Ring *r, uint32_t position) {
     LUCKY_FAULT("ring.taken");
     __atomic_store_n(r->read, position, __ATOMIC_RELEASE);
     LUCKY_FAULT("ring.given_back");
-    wake(r->freed);
+    lucky_wake(r->freed);
 }
 
 PyObject *ring_taken(Ring *r, uint32_t position, PyObject *copied) {
@@ -45,9 +45,9 @@ static int ring_slab(Ring *r, uint32_t index, Record *record) {
 }
 
 int ring_oldest(Ring *r, Record *record) {
-    uint32_t write = load32(r->write), position = r->position, size = r->size;
+    uint32_t write = lucky_load32(r->write), position = r->position, size = r->size;
     if (write == position || r->copying) return 0;
-    uint32_t published = ring_distance(r, write, position);
+    uint32_t published = lucky_ring_distance(write, position);
     if (published > size) {
         ring_refuse(r, REFUSE_POSITIONS, write, position, size, 0);
         return 0;
@@ -105,18 +105,18 @@ static PyObject *ring_limit(PyObject *self, PyObject *bytes) {
 static PyObject *ring_pending(PyObject *self, void *closure) {
     Ring *r = ring_of(self);
     if (!r) return NULL;
-    uint32_t write = load32(r->write), distance = ring_distance(r, write, r->position);
+    uint32_t write = lucky_load32(r->write), distance = lucky_ring_distance(write, r->position);
     return distance > r->size ? ring_refuse(r, REFUSE_POSITIONS, write, r->position, r->size, 0)
                               : PyLong_FromUnsignedLong(distance);
 }
 
 static PyObject *ring_spin_ns(PyObject *self, void *closure) {
     Ring *r = ring_of(self);
-    if (r && r->budget.strategy == WAIT_ADAPTIVE && r->park && shares_cpu(r->park)) return PyLong_FromLong(0);
+    if (r && r->budget.strategy == WAIT_ADAPTIVE && r->park && lucky_shares_cpu(r->park)) return PyLong_FromLong(0);
     return r ? spin_budget_ns(&r->budget) : NULL;
 }
 
-static inline int ring_written(const Ring *r) { return load32(r->write) != r->position; }
+static inline int ring_written(const Ring *r) { return lucky_load32(r->write) != r->position; }
 
 static PyObject *ring_ready(PyObject *self, PyObject *unused) {
     Ring *r = ring_of(self);
@@ -133,7 +133,7 @@ static PyObject *ring_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     long long ns = PyLong_AsLongLong(args[0]);
     if (PyErr_Occurred()) return NULL;
     int oversubscribed = n > 1 && PyObject_IsTrue(args[1]) && r->budget.strategy == WAIT_ADAPTIVE;
-    Watch w = {&r->stops, 0, r->write, r->position, NULL};
+    lucky_watch w = {&r->stops, 0, r->write, r->position, NULL};
     Waiter me = {r->budget, r->wakes, r->park, -1};
     if (oversubscribed) me.budget.strategy = WAIT_OVERSUBSCRIBED;
     int result = wait_change(&w, &me, ns, n > 2 && PyObject_IsTrue(args[2]));
@@ -148,7 +148,7 @@ static PyObject *ring_interrupt(PyObject *self, PyObject *unused) {
     Ring *r = ring_of(self);
     if (!r) return NULL;
     __atomic_store_n(&r->stops, 1, __ATOMIC_RELEASE);
-    if (r->park) wake(r->park);
+    if (r->park) lucky_wake(r->park);
     Py_RETURN_NONE;
 }
 
@@ -231,17 +231,17 @@ static PyObject *ring_spin(PyObject *module, PyObject *const *args, Py_ssize_t n
     if (fit) {
         int once = strategy == WAIT_BLOCK || strategy == WAIT_OVERSUBSCRIBED || !ns;
         int looks = once ? 1 : GIL_LOOKS / (int)(count < GIL_LOOKS ? count + 1 : GIL_LOOKS) + 1;
-        while (!(found = any_written(rings, count)) && --looks) relax();
+        while (!(found = any_written(rings, count)) && --looks) lucky_pause();
         if (!found && strategy != WAIT_BLOCK && ns > 0) {
             Py_BEGIN_ALLOW_THREADS
-            int64_t start = now_ns(), t = start, pause_end = start + (strategy == WAIT_OVERSUBSCRIBED ? 0 : PAUSE_NS);
+            int64_t start = lucky_now_ns(), t = start, pause_end = start + (strategy == WAIT_OVERSUBSCRIBED ? 0 : PAUSE_NS);
             int64_t longest = strategy == WAIT_OVERSUBSCRIBED ? YIELD_NS : SPIN_SLICE_NS;
             int64_t end = start + (ns < longest ? ns : longest);
             sched_yield(); /* the peer may share our core and be about to answer */
             while (t < end && !(found = any_written(rings, count))) {
-                for (int i = 0; i < PAUSES; i++) relax();
+                for (int i = 0; i < PAUSES; i++) lucky_pause();
                 if (t >= pause_end) sched_yield();
-                t = now_ns();
+                t = lucky_now_ns();
             }
             Py_END_ALLOW_THREADS
         }

@@ -14,17 +14,16 @@ static void notify(int eventfd) {
 
 /* Wake a reader that is parked on `park`: 1 when it was. */
 static inline int ring_wake(uint32_t *park, int eventfd) {
-    if (eventfd < 0) return wake(park);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_RELAXED)) return 0;
+    if (eventfd < 0) return lucky_wake(park);
+    if (!lucky_unpark(park)) return 0;
     notify(eventfd);
     return 1;
 }
 
 /* Free bytes; -1 when the reader's position cannot be, `read` is then what it was. */
 static inline int64_t ring_free_bytes(const Ring *r, uint32_t *read) {
-    *read = load32(r->read);
-    uint32_t used = ring_distance(r, r->position, *read);
+    *read = lucky_load32(r->read);
+    uint32_t used = lucky_ring_distance(r->position, *read);
     return used > r->size ? -1 : (int64_t)(r->size - used);
 }
 
@@ -79,7 +78,7 @@ uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject **answe
 void ring_publish(Ring *r, uint32_t need) {
     r->position += need;
     LUCKY_FAULT("ring.payload");
-    if (r->park) tell_cpu(r->park, reads_rings ? own_cpu() : 0);
+    if (r->park) lucky_tell_cpu(r->park, reads_rings ? lucky_own_cpu() : 0);
     __atomic_store_n(r->write, r->position, __ATOMIC_RELEASE);
     LUCKY_FAULT("ring.published");
     r->woke_reader = r->park && ring_wake(r->park, r->eventfd);
@@ -157,7 +156,7 @@ static PyObject *ring_backed_getter(PyObject *self, void *closure) {
  * says so in the ring's third word, and the reader wakes it there. */
 static int wait_writable_slice(Ring *r, int64_t need, int64_t until) {
     uint32_t read;
-    int64_t start = now_ns(), t = start, end = start + FREED_SLICE_NS < until ? start + FREED_SLICE_NS : until;
+    int64_t start = lucky_now_ns(), t = start, end = start + FREED_SLICE_NS < until ? start + FREED_SLICE_NS : until;
     int64_t pause_end = r->budget.strategy == WAIT_BLOCK ? start : start + PAUSE_NS;
     int64_t yield_end = r->budget.strategy == WAIT_SPIN    ? end
                         : r->budget.strategy == WAIT_BLOCK ? start
@@ -167,17 +166,17 @@ static int wait_writable_slice(Ring *r, int64_t need, int64_t until) {
         if (free < 0 || free >= need) return 1;
         if (__atomic_load_n(&r->stops, __ATOMIC_ACQUIRE)) return 0;
         if (t < pause_end) {
-            relax();
+            lucky_pause();
         } else if (t < yield_end) {
             sched_yield();
         } else {
             __atomic_store_n(r->freed, 1, __ATOMIC_RELAXED);
             __atomic_thread_fence(__ATOMIC_SEQ_CST);
             free = ring_free_bytes(r, &read);
-            if (free >= 0 && free < need) futex_wait(r->freed, end - t < FREED_POLL_NS ? end - t : FREED_POLL_NS);
+            if (free >= 0 && free < need) lucky_futex_wait(r->freed, end - t < FREED_POLL_NS ? end - t : FREED_POLL_NS);
             __atomic_store_n(r->freed, 0, __ATOMIC_RELAXED);
         }
-        t = now_ns();
+        t = lucky_now_ns();
     } while (t < end);
     int64_t free = ring_free_bytes(r, &read);
     return free < 0 || free >= need;
@@ -194,7 +193,7 @@ static PyObject *ring_wait_writable(PyObject *self, PyObject *const *args, Py_ss
     if (length < 1 || (uint64_t)length > most) return refuse(REFUSE_OUTGOING, (uint64_t)length, r->size, r->arena.size, 0);
     int is_slab = length > ring_largest(r);
     uint32_t skipped, read;
-    int64_t need = ring_need(r, is_slab ? REFERENCE_BYTES : (uint32_t)length, &skipped), until = later(now_ns(), ns);
+    int64_t need = ring_need(r, is_slab ? REFERENCE_BYTES : (uint32_t)length, &skipped), until = later(lucky_now_ns(), ns);
     if (is_slab && (uint64_t)length <= arena_largest(r)) {
         int64_t slab = arena_need(r, (uint64_t)length);
         if (slab > need) need = slab;
@@ -203,7 +202,7 @@ static PyObject *ring_wait_writable(PyObject *self, PyObject *const *args, Py_ss
         int64_t free = ring_free_bytes(r, &read);
         if (free < 0) return ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0);
         if (free >= need) return PyLong_FromLong(1);
-        if (__atomic_load_n(&r->stops, __ATOMIC_ACQUIRE) || now_ns() >= until) return PyLong_FromLong(TIMED_OUT);
+        if (__atomic_load_n(&r->stops, __ATOMIC_ACQUIRE) || lucky_now_ns() >= until) return PyLong_FromLong(TIMED_OUT);
         PyThreadState *thread = PyEval_SaveThread();
         int result = wait_writable_slice(r, need, until);
         PyEval_RestoreThread(thread);

@@ -3,32 +3,13 @@
 
 #include <fcntl.h>
 
-void futex_wait(uint32_t *word, int64_t ns) {
-    struct timespec t = {ns / 1000000000, ns % 1000000000};
-    syscall(SYS_futex, word, FUTEX_WAIT, 1, &t, NULL, 0);
-}
-
-/* Sleep on our park word: 0 when nobody woke us, though something may have changed. A peer that publishes and dies before
- * it wakes us is looked after at once then, not after another slice. */
-static int park(const Watch *w, uint32_t *word, int64_t ns) {
-    int woken = 1;
-    __atomic_store_n(word, 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!changed(w)) {
-        futex_wait(word, ns);
-        woken = !__atomic_load_n(word, __ATOMIC_RELAXED);
-    }
-    __atomic_store_n(word, 0, __ATOMIC_RELAXED);
-    return woken;
-}
-
 /* What a slice comes to beside 1 and 0: woken, though nothing has changed. */
 #define CALLED 2
 
 /* One slice of a wait, without the GIL: 1 changed, 0 slice over, CALLED. `skip_spin` skips the spinning phases. */
-static int wait_slice(const Watch *w, Waiter *me, int64_t until, int skip_spin) {
-    int64_t start = now_ns(), t = start;
-    int shares = shares_cpu(me->park);
+static int wait_slice(const lucky_watch *w, Waiter *me, int64_t until, int skip_spin) {
+    int64_t start = lucky_now_ns(), t = start;
+    int shares = lucky_shares_cpu(me->park);
     int spins = me->budget.strategy == WAIT_SPIN || (me->budget.strategy != WAIT_BLOCK && !skip_spin && !shares);
     int yields = !me->budget.without_yields;
     if (!yields) me->budget.without_yields--;
@@ -38,32 +19,32 @@ static int wait_slice(const Watch *w, Waiter *me, int64_t until, int skip_spin) 
                                      : me->budget.strategy == WAIT_ADAPTIVE && me->budget.score == SCORE_SOON ? SOON_NS : YIELD_NS);
         while (t < yield_end && t < until) {
             for (int i = 0; i < PAUSES; i++) {
-                if (changed(w)) return 1;
-                relax();
+                if (lucky_changed(w)) return 1;
+                lucky_pause();
             }
-            int64_t before = t = now_ns();
+            int64_t before = t = lucky_now_ns();
             if (t < pause_end) continue;
             if (!yields) break;
             sched_yield();
-            t = now_ns();
+            t = lucky_now_ns();
             if (t - before > LOST_CORE_NS && me->budget.strategy != WAIT_SPIN) me->budget.without_yields = LOST_CORE_WAITS;
         }
     }
-    if (changed(w)) return 1;
+    if (lucky_changed(w)) return 1;
     if (me->budget.strategy == WAIT_SPIN) return 0;
     int is_free = me->is_called && me->lock_fd < 0; /* no lock to look at, and who comes wakes us */
     int64_t end = is_free || until < t + SLICE_NS ? until : t + SLICE_NS;
     if (me->wakes) {
-        if (end > t && !park(w, me->park, end - t)) return 0;
-        if (end > t && me->is_called && !changed(w)) return CALLED;
+        if (end > t && !lucky_park(w, me->park, end - t)) return 0;
+        if (end > t && me->is_called && !lucky_changed(w)) return CALLED;
     } else {
-        while (t < end && !changed(w)) {
+        while (t < end && !lucky_changed(w)) {
             struct timespec sleep = {0, end - t < POLL_NS ? end - t : POLL_NS};
             nanosleep(&sleep, NULL);
-            t = now_ns();
+            t = lucky_now_ns();
         }
     }
-    return changed(w);
+    return lucky_changed(w);
 }
 
 /* The peer holds its lock, as far as can be seen here. */
@@ -72,20 +53,20 @@ static int holds_lock(const Waiter *me) {
     return me->lock_fd < 0 || (!fcntl(me->lock_fd, F_OFD_GETLK, &held) && held.l_type != F_UNLCK);
 }
 
-int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int skip_spin) {
+int wait_change(const lucky_watch *w, Waiter *me, int64_t timeout_ns, int skip_spin) {
     if (me->budget.strategy == WAIT_SPIN) skip_spin = 0;
     else if (me->budget.score == SCORE_LATE) skip_spin = 1;
-    int result = skip_spin ? changed(w) : changed_at_once(w, me);
+    int result = skip_spin ? lucky_changed(w) : changed_at_once(w, me);
     if (result) {
         learn(&me->budget, 1);
         return result;
     }
-    int64_t start = now_ns(), t = start, until = later(start, timeout_ns);
+    int64_t start = lucky_now_ns(), t = start, until = later(start, timeout_ns);
     do {
         PyThreadState *thread = PyEval_SaveThread();
         result = wait_slice(w, me, until, skip_spin);
         PyEval_RestoreThread(thread);
-        t = now_ns();
+        t = lucky_now_ns();
         if (result != 1 && PyErr_CheckSignals()) return INTERRUPTED;
         skip_spin = me->budget.strategy != WAIT_SPIN;
     } while (!result && t < until && !is_lost(me->park) && holds_lock(me)); /* then the caller is told at once */

@@ -21,7 +21,7 @@ static PyObject *words_load64(PyObject *module, PyObject *args) {
     void *place;
     if (!PyArg_ParseTuple(args, "OK", &mapping, &offset) || view_of(mapping, &view, PyBUF_SIMPLE, offset, 8, &place))
         return NULL;
-    uint64_t value = load64(place);
+    uint64_t value = lucky_load64(place);
     PyBuffer_Release(&view);
     return PyLong_FromUnsignedLongLong(value);
 }
@@ -45,7 +45,7 @@ static PyObject *words_load32(PyObject *module, PyObject *args) {
     void *place;
     if (!PyArg_ParseTuple(args, "OK", &mapping, &offset) || view_of(mapping, &view, PyBUF_SIMPLE, offset, 4, &place))
         return NULL;
-    uint32_t value = load32(place);
+    uint32_t value = lucky_load32(place);
     PyBuffer_Release(&view);
     return PyLong_FromUnsignedLong(value);
 }
@@ -69,7 +69,7 @@ static PyObject *words_wake(PyObject *module, PyObject *args) {
     Py_buffer view;
     void *place;
     if (!PyArg_ParseTuple(args, "OK", &mapping, &offset) || view_at(mapping, &view, offset, 4, &place)) return NULL;
-    wake(place);
+    lucky_wake(place);
     PyBuffer_Release(&view);
     Py_RETURN_NONE;
 }
@@ -90,7 +90,7 @@ static PyObject *words_wait32(PyObject *module, PyObject *args, PyObject *kwargs
         return NULL;
     int result = INTERRUPTED;
     if ((park = at(&view, park_offset, 8, 4))) {
-        Watch w = {NULL, 0, place, old, NULL};
+        lucky_watch w = {NULL, 0, place, old, NULL};
         Waiter me = {{strategy, 0}, peer & PEER_WAKES, park, -1};
         result = wait_change(&w, &me, timeout, 0);
     }

@@ -49,7 +49,7 @@ def test_the_command_prints_states_and_mutations(capsys: pytest.CaptureFixture[s
     assert main(["--protocol", "park-words", "--order", "tso", "--mutations"]) == 0
     printed = capsys.readouterr().out
     assert "2 exchanges, both sides park" in printed
-    assert "tso (12)                                  wake: __atomic_thread_fence(...): no fence" in printed
+    assert "tso (7)                                   lucky_unpark: __atomic_thread_fence(...): no fence" in printed
 
 
 def test_the_command_fails_where_an_invariant_does(capsys: pytest.CaptureFixture[str]) -> None:

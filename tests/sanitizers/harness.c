@@ -115,7 +115,7 @@ static void push_slab(Ring *r, uint64_t number) {
     while ((pushed = arena_push(r, pieces, 2, number, 0)) == Py_False) {
         uint32_t skipped;
         int64_t need = arena_need(r, sizeof bytes), least = ring_need(r, REFERENCE_BYTES, &skipped);
-        wait_writable_slice(r, need > least ? need : least, now_ns() + 1000000000);
+        wait_writable_slice(r, need > least ? need : least, lucky_now_ns() + 1000000000);
     }
     must(pushed == Py_True, "a slab is refused", number);
 }
@@ -129,7 +129,7 @@ static void push(Ring *r, uint64_t number) {
     PyObject *answer;
     uint8_t *place;
     while (!(place = ring_reserve(r, length, &need, &answer)))
-        wait_writable_slice(r, ring_need(r, length, &skipped), now_ns() + 1000000000);
+        wait_writable_slice(r, ring_need(r, length, &skipped), lucky_now_ns() + 1000000000);
     memset(place, (int)(number & 255), length);
     ring_publish(r, need);
 }
@@ -170,7 +170,7 @@ static void *ring_reader_thread(void *unused) {
     for (uint64_t n = 0; n < count;) {
         if (pop(&r, n)) n++;
         else {
-            Watch w = {NULL, 0, r.write, r.position, NULL};
+            lucky_watch w = {NULL, 0, r.write, r.position, NULL};
             Waiter me = {.budget = r.budget, .wakes = 1, .park = r.park, .lock_fd = -1};
             wait_change(&w, &me, 1000000000, n % 3 == 0);
         }
@@ -257,7 +257,7 @@ static void *image_engine(void *unused) {
     Ring r = ring_at(ring_memory, RING_BYTES, park_frame);
     for (uint64_t n = 1; n <= count; n++) {
         while (slot_take((PyObject *)&s, AS_OBJECT(2 * n)) != Py_True) {
-            Watch w = {NULL, 0, s.owner, (uint32_t)(2 * (n - 1)), NULL};
+            lucky_watch w = {NULL, 0, s.owner, (uint32_t)(2 * (n - 1)), NULL};
             Waiter me = {.budget = {n % 2 ? WAIT_BLOCK : WAIT_ADAPTIVE, 0}, .wakes = 1, .park = s.park, .lock_fd = -1};
             wait_change(&w, &me, 1000000000, 0);
         }
@@ -273,12 +273,12 @@ static void *image_client(void *unused) {
     Ring r = ring_at(ring_memory, RING_BYTES, park_frame);
     for (uint64_t n = 1; n <= count;) {
         if (!pop(&r, n)) {
-            Watch w = {NULL, 0, r.write, r.position, NULL};
+            lucky_watch w = {NULL, 0, r.write, r.position, NULL};
             Waiter me = {.budget = r.budget, .wakes = 1, .park = r.park, .lock_fd = -1};
             wait_change(&w, &me, 1000000000, 0);
             continue;
         }
-        must(load32(s.number) == 2 * n, "a leased slot has another number", n);
+        must(lucky_load32(s.number) == 2 * n, "a leased slot has another number", n);
         for (int i = 0; i < 64; i++) must(pixels[i] == n, "a leased image is torn", n);
         slot_give_back((PyObject *)&s, AS_OBJECT(2 * n++));
     }

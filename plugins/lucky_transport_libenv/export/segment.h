@@ -85,7 +85,7 @@ static int attach(struct segment *s) {
 }
 
 static void publish(struct segment *s) {
-    lucky_tell_cpu(lucky_word(&s->shared, LUCKY_OFFSET_PARK_ENGINE));
+    lucky_tell_cpu(lucky_word(&s->shared, LUCKY_OFFSET_PARK_ENGINE), lucky_own_cpu());
     lucky_store64(lucky_wide(&s->shared, LUCKY_OFFSET_ACTION_SEQ), ++s->seq);
     lucky_wake(lucky_word(&s->shared, LUCKY_OFFSET_PARK_ENGINE));
 }
@@ -93,9 +93,7 @@ static void publish(struct segment *s) {
 /* Wait for the frame of the last publish; NULL when it is there, else why it never will be. */
 static const char *await_frame(struct segment *s, const struct process *engine) {
     static __thread char text[LUCKY_ERROR_BYTES + 1];
-    static const volatile sig_atomic_t never = 0;
-    static const uint32_t nothing = 0;
-    const lucky_watch frame = {lucky_wide(&s->shared, LUCKY_OFFSET_FRAME_SEQ), &nothing, &never, s->seq - 1, nothing};
+    const lucky_watch frame = {lucky_wide(&s->shared, LUCKY_OFFSET_FRAME_SEQ), s->seq - 1, NULL, 0, NULL};
     int64_t until = lucky_now_ns() + STEP_TIMEOUT_NS;
     while (!lucky_wait(&frame, &s->waiter, SLICE_NS)) {
         if (!is_alive(engine)) {

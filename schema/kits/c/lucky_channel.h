@@ -13,7 +13,7 @@ typedef struct {
     uint64_t frames;        /* announced so far; the shared word is for the client alone */
     uint32_t commands_read; /* position of the client's ring that needs no further look */
     int peer_parks;
-    volatile sig_atomic_t stopping;
+    volatile uint32_t stopping;
 } lucky_channel;
 
 /* What the client does: whether it has to be woken, and whether it wakes this side. */
@@ -42,7 +42,7 @@ static inline int lucky_channel_next(lucky_channel *c, int64_t timeout_ns) {
     const lucky_segment *s = c->segment;
     uint64_t *actions = lucky_wide(s, LUCKY_OFFSET_ACTION_SEQ), *heartbeat = lucky_wide(s, LUCKY_OFFSET_HEARTBEAT);
     uint32_t *commands = (uint32_t *)(void *)(s->mapping.start + s->plan.ring_to_engine);
-    lucky_watch watch = {actions, commands, &c->stopping, c->frames, c->commands_read};
+    lucky_watch watch = {actions, c->frames, commands, c->commands_read, &c->stopping};
     __atomic_store_n(heartbeat, __atomic_load_n(heartbeat, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
     if (!lucky_wait(&watch, &c->waiter, timeout_ns)) return 0;
     uint64_t sequence = lucky_load64(actions);
@@ -58,7 +58,7 @@ static inline int lucky_channel_next(lucky_channel *c, int64_t timeout_ns) {
 static inline void lucky_channel_publish(lucky_channel *c, uint32_t status) {
     LUCKY_FAULT("frame.written");
     *lucky_word(c->segment, LUCKY_OFFSET_FRAME_STATUS) = status;
-    lucky_tell_cpu(lucky_word(c->segment, LUCKY_OFFSET_PARK_FRAME));
+    lucky_tell_cpu(lucky_word(c->segment, LUCKY_OFFSET_PARK_FRAME), lucky_own_cpu());
     LUCKY_FAULT("frame.status");
     lucky_store64(lucky_wide(c->segment, LUCKY_OFFSET_FRAME_SEQ), ++c->frames);
     LUCKY_FAULT("frame.counted");

@@ -34,7 +34,7 @@ static inline int lucky_outbox_try(lucky_outbox *o, const uint8_t *record, uint3
     }
     if (!at) return 0;
     lucky_copy(at, record, size, "ring.half");
-    lucky_tell_cpu(o->park);
+    lucky_tell_cpu(o->park, lucky_own_cpu());
     lucky_ring_publish(&o->ring, need);
     lucky_wake(o->park);
     return 1;

@@ -45,9 +45,9 @@ static inline uint32_t lucky_ring_largest(const lucky_ring *r) { return r->size 
 /* Where to write a record of `length` bytes, to be followed by `lucky_ring_publish(r, *need)`. NULL: no room now, or with
  * *need 0: it never fits, or the reader's position cannot be. */
 static inline uint8_t *lucky_ring_reserve(const lucky_ring *r, uint32_t length, uint32_t *need) {
-    uint32_t read = lucky_load32(lucky_ring_word(r, LUCKY_RING_READ)), used = r->position - read;
+    uint32_t read = lucky_load32(lucky_ring_word(r, LUCKY_RING_READ)), used = lucky_ring_distance(r->position, read);
     *need = 0;
-    if (!length || length > lucky_ring_largest(r) || used > r->size || read % 8) return NULL;
+    if (!length || length > lucky_ring_largest(r) || used > r->size) return NULL;
     uint32_t stride = (length + 4 + 7) & ~7u, index = r->position & (r->size - 1);
     uint32_t skipped = index + stride > r->size ? r->size - index : 0;
     *need = skipped + stride;
@@ -72,21 +72,19 @@ static inline void lucky_ring_publish(lucky_ring *r, uint32_t need) {
 }
 
 static inline void lucky_ring_give_back(lucky_ring *r, uint32_t position) {
-    uint32_t *writer = lucky_ring_word(r, LUCKY_RING_WRITER_PARK);
     r->position = position;
     LUCKY_FAULT("ring.taken");
     lucky_store32(lucky_ring_word(r, LUCKY_RING_READ), position);
     LUCKY_FAULT("ring.given_back");
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (__atomic_load_n(writer, __ATOMIC_RELAXED) == 1) lucky_wake(writer);
+    lucky_wake(lucky_ring_word(r, LUCKY_RING_WRITER_PARK));
 }
 
 /* Copy the oldest record out, at most `lucky_ring_largest` bytes: it is checked as a copy, which the peer cannot change.
  * LUCKY_RING_REFUSED for what no writer may leave there. */
 static inline int lucky_ring_pop(lucky_ring *r, uint8_t *copy, uint32_t *length) {
-    uint32_t write = lucky_load32(lucky_ring_word(r, 0)), position = r->position, published = write - position;
+    uint32_t write = lucky_load32(lucky_ring_word(r, 0)), position = r->position, published = lucky_ring_distance(write, position);
     if (!published) return LUCKY_RING_EMPTY;
-    if (published > r->size || (write | position) % 8) return LUCKY_RING_REFUSED;
+    if (published > r->size) return LUCKY_RING_REFUSED;
     uint32_t index = position & (r->size - 1);
     *length = __atomic_load_n((const uint32_t *)(const void *)(r->data + index), __ATOMIC_RELAXED);
     if (*length == LUCKY_RING_SKIP) {

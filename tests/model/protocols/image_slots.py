@@ -13,7 +13,7 @@ from tests.model.steps import If, Order, Process, Rows, check, compare_exchange,
 
 RELAXED, ACQUIRE, RELEASE = Order.RELAXED, Order.ACQUIRE, Order.RELEASE
 _MESSAGE = "the message orders it too; so the number alone says that the image is whole, whatever carries the message"
-_SECOND_LOOK = "load32 has one order; the first look comes behind the message, the second behind its fence"
+_SECOND_LOOK = "lucky_load32 has one order; the first look comes behind the message, the second behind its fence"
 
 
 def _take(number: int, *, obeys: bool) -> Rows:
@@ -22,7 +22,7 @@ def _take(number: int, *, obeys: bool) -> Rows:
     if obeys:
         rows = [
             *wait_slice("park", narrow_changed("owner"), lambda r: r["narrow"] == 0),
-            load("owner", "owner", ACQUIRE, "slot_take", "load32(s->owner)"),
+            load("owner", "owner", ACQUIRE, "slot_take", "lucky_load32(s->owner)"),
             check(lambda r: r["owner"] == 0, "a slot that was given back is owned again"),
         ]
     return [
@@ -44,7 +44,7 @@ def _number(into: str) -> Rows:
     """image_slot.c: slot_number"""
     return [
         fence(ACQUIRE, "slot_number"),
-        load(into, "number", ACQUIRE, "slot_number", "load32(s->number)", kept=_SECOND_LOOK),
+        load(into, "number", ACQUIRE, "slot_number", "lucky_load32(s->number)", kept=_SECOND_LOOK),
     ]
 
 
@@ -55,7 +55,7 @@ def _leased(images: int) -> Scenario:
         engine += [*_take(n, obeys=True), write("pixels0", n), write("pixels1", n), *_hand_over(n)]
         engine.append(store("message", n, RELEASE, "ring_publish", "__atomic_store_n(r->write, r->position, {})"))
         client += [
-            load("message", "message", ACQUIRE, "ring_oldest", "load32(r->write)", until=lambda m, n=n: m == n),
+            load("message", "message", ACQUIRE, "ring_oldest", "lucky_load32(r->write)", until=lambda m, n=n: m == n),
             *_number("number"),
             check(lambda r, n=n: r["number"] == n, "a slot that is leased has another number"),
             do(lambda r: {"message": 0, "number": 0}),
@@ -88,7 +88,7 @@ def _copied(images: int) -> Scenario:
         if n == 2:
             engine.append(store("message", n, RELEASE, "ring_publish", "__atomic_store_n(r->write, r->position, {})"))
     client: Rows = [
-        load("message", "message", ACQUIRE, "ring_oldest", "load32(r->write)", until=lambda m: m == 2),
+        load("message", "message", ACQUIRE, "ring_oldest", "lucky_load32(r->write)", until=lambda m: m == 2),
         *_number("number"),
         If(
             lambda r: r["number"] == 2,

@@ -45,11 +45,11 @@ def _client(exchanges: int, command_before: int) -> Process:
                 "frame_seq",
                 "frame_seq",
                 RELAXED,
-                "changed",
+                "lucky_changed",
                 "__atomic_load_n(w->wide, {})",
                 until=lambda frame_seq, n=n: frame_seq != n - 1,
             ),
-            load("frame_seq", "frame_seq", ACQUIRE, "client_collect", "load64(c->frame_seq)"),
+            load("frame_seq", "frame_seq", ACQUIRE, "client_collect", "lucky_load64(c->frame_seq)"),
             check(lambda r, n=n: r["frame_seq"] == n, "frame_seq moves by more than one"),
             load("status", "frame_status", RELAXED, "client_collect", "__atomic_load_n(c->frame_status, {})"),
             check(lambda r, n=n: r["status"] == _status(n, exchanges), "the status of another exchange"),
@@ -66,22 +66,24 @@ def _engine(exchanges: int, command_before: int) -> Process:
         rows += [
             Loop(
                 [
-                    load("wide", "action_seq", RELAXED, "changed", "__atomic_load_n(w->wide, {})"),
+                    load("wide", "action_seq", RELAXED, "lucky_changed", "__atomic_load_n(w->wide, {})"),
                     Break(lambda r, n=n: r["wide"] != n - 1),
-                    load("narrow", "commands", RELAXED, "changed", "__atomic_load_n(w->narrow, {})"),
+                    load("narrow", "commands", RELAXED, "lucky_changed", "__atomic_load_n(w->narrow, {})"),
                     If(
                         lambda r: r["narrow"] != r["commands_read"],
                         [
-                            load("wide", "action_seq", ACQUIRE, "engine_found", "load64(e->action_seq)"),
-                            load("narrow", "commands", ACQUIRE, "engine_found", "load32(e->commands)", kept=_POPPED),
+                            load("wide", "action_seq", ACQUIRE, "engine_found", "lucky_load64(e->action_seq)"),
+                            load(
+                                "narrow", "commands", ACQUIRE, "engine_found", "lucky_load32(e->commands)", kept=_POPPED
+                            ),
                             *_drain(command_before),
                         ],
                     ),
                     Break(lambda r, n=n: r["wide"] != n - 1),
                 ]
             ),
-            load("wide", "action_seq", ACQUIRE, "engine_found", "load64(e->action_seq)"),
-            load("narrow", "commands", ACQUIRE, "engine_found", "load32(e->commands)", kept=_POPPED),
+            load("wide", "action_seq", ACQUIRE, "engine_found", "lucky_load64(e->action_seq)"),
+            load("narrow", "commands", ACQUIRE, "engine_found", "lucky_load32(e->commands)", kept=_POPPED),
             check(lambda r, n=n: r["wide"] == n, "action_seq moves by more than one"),
             If(lambda r: r["narrow"] != r["commands_read"], _drain(command_before)),
             check(
@@ -107,7 +109,7 @@ def _engine(exchanges: int, command_before: int) -> Process:
 def _drain(command_before: int) -> Rows:
     """The pipe pops the record; what else the ring does for that is in ring.py."""
     return [
-        load("narrow", "commands", ACQUIRE, "ring_oldest", "load32(r->write)"),
+        load("narrow", "commands", ACQUIRE, "ring_oldest", "lucky_load32(r->write)"),
         do(lambda r: {"commands_read": r["narrow"]}),
         read("data", "command"),
         check(lambda r: r["data"] == command_before, "the command is torn or stale"),

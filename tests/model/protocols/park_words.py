@@ -1,6 +1,6 @@
 """Park words: who waits sets its word, fences and looks again; who publishes fences and looks at the word.
 
-Rows of `_native/wait.h`, `wait.c` and of the ring's and the engine's ends, and what waits on which word:
+Rows of `lucky_park.h`, which the C kit has too, of `_native/wait.c` and of the ends, and what waits on which word:
 
     park_engine    the engine, for actions and commands together: two threads of the client wake it
     park_frame     the client, for a frame
@@ -21,6 +21,7 @@ from tests.model.steps import (
     Order,
     Process,
     Rows,
+    Step,
     check,
     do,
     exchange,
@@ -36,35 +37,35 @@ _POPPED = "the pop behind it loads the write position again, with acquire"
 
 
 def wake(park: str) -> Rows:
-    """wait.h: wake"""
+    """lucky_park.h: lucky_wake"""
+    return _unpark(park, futex_wake(park, "lucky_wake", "syscall(SYS_futex, park, FUTEX_WAKE, 1, NULL, NULL, 0)"))
+
+
+def _unpark(park: str, woken: Step) -> Rows:
+    """lucky_park.h: lucky_unpark, and what wakes a peer that was parked."""
+    taken: Rows = [
+        exchange("parked", park, 0, RELAXED, "lucky_unpark", "__atomic_exchange_n(park, 0, {})"),
+        If(lambda r: r["parked"], [woken]),
+    ]
     return [
-        fence(SEQ_CST, "wake"),
-        load("parked", park, RELAXED, "wake", "__atomic_load_n(park, {})"),
-        If(
-            lambda r: r["parked"],
-            [
-                exchange("parked", park, 0, RELAXED, "wake", "__atomic_exchange_n(park, 0, {})"),
-                If(
-                    lambda r: r["parked"],
-                    [futex_wake(park, "wake", "syscall(SYS_futex, park, FUTEX_WAKE, 1, NULL, NULL, 0)")],
-                ),
-            ],
-        ),
+        fence(SEQ_CST, "lucky_unpark"),
+        load("parked", park, RELAXED, "lucky_unpark", "__atomic_load_n(park, {})"),
+        If(lambda r: r["parked"], taken),
         do(lambda r: {"parked": 0}),
     ]
 
 
 def changed(wide: str, narrow: str | None, over: Condition) -> Rows:
-    """wait.h: changed. `over`: True once what was loaded ends the wait."""
-    rows: Rows = [load("wide", wide, RELAXED, "changed", "__atomic_load_n(w->wide, {})")]
+    """lucky_park.h: lucky_changed. `over`: True once what was loaded ends the wait."""
+    rows: Rows = [load("wide", wide, RELAXED, "lucky_changed", "__atomic_load_n(w->wide, {})")]
     if narrow is not None:
         rows.append(If(lambda r: not over({**r, "narrow": None}), narrow_changed(narrow)))
     return rows
 
 
 def narrow_changed(word: str) -> Rows:
-    """wait.h: changed, of a single u32"""
-    return [load("narrow", word, RELAXED, "changed", "__atomic_load_n(w->narrow, {})")]
+    """lucky_park.h: lucky_changed, of a single u32"""
+    return [load("narrow", word, RELAXED, "lucky_changed", "__atomic_load_n(w->narrow, {})")]
 
 
 def wait_slice(park: str, looks: Rows, over: Condition) -> Rows:
@@ -74,17 +75,17 @@ def wait_slice(park: str, looks: Rows, over: Condition) -> Rows:
             [
                 *looks,
                 Break(over),
-                store(park, 1, RELAXED, "park", "__atomic_store_n(word, 1, {})"),
-                fence(SEQ_CST, "park"),
+                store(park, 1, RELAXED, "lucky_park", "__atomic_store_n(word, 1, {})"),
+                fence(SEQ_CST, "lucky_park"),
                 *looks,
                 If(
                     lambda r: not over(r),
                     [
-                        futex_wait(park, "park", "futex_wait(word, ns)"),
-                        load("sleeps", park, RELAXED, "park", "__atomic_load_n(word, {})"),  # both ways it looks again
+                        futex_wait(park, "lucky_park", "lucky_futex_wait(word, ns)"),
+                        load("sleeps", park, RELAXED, "lucky_park", "__atomic_load_n(word, {})"),
                     ],
                 ),
-                store(park, 0, RELAXED, "park", "__atomic_store_n(word, 0, {})"),
+                store(park, 0, RELAXED, "lucky_park", "__atomic_store_n(word, 0, {})"),
             ]
         )
     ]
@@ -112,18 +113,8 @@ def ring_publish(word: str, position: int, park: str | None = None, event: str |
 
 def _notify(park: str, event: str) -> Rows:
     """ring_writer.c: ring_wake of a reader with an eventfd; the write to it is a full fence in the kernel."""
-    return [
-        fence(SEQ_CST, "ring_wake"),
-        load("parked", park, RELAXED, "ring_wake", "__atomic_load_n(park, {})"),
-        If(
-            lambda r: r["parked"],
-            [
-                exchange("parked", park, 0, RELAXED, "ring_wake", "__atomic_exchange_n(park, 0, {})"),
-                If(lambda r: r["parked"], [exchange("_", event, 1, SEQ_CST, "ring_wake", "notify(eventfd)")]),
-            ],
-        ),
-        do(lambda r: {"parked": 0, "_": 0}),
-    ]
+    notified = exchange("_", event, 1, SEQ_CST, "ring_wake", "notify(eventfd)")
+    return [*_unpark(park, notified), do(lambda r: {"_": 0})]
 
 
 def _engine(actions: int, commands: int) -> Process:
@@ -138,8 +129,8 @@ def _engine(actions: int, commands: int) -> Process:
             [
                 Break(lambda r: r["seq"] == actions and r["commands_read"] == commands),
                 *wait_slice("park_engine", changed("action_seq", "commands", over), over),
-                load("wide", "action_seq", ACQUIRE, "engine_found", "load64(e->action_seq)"),
-                load("narrow", "commands", ACQUIRE, "engine_found", "load32(e->commands)", kept=_POPPED),
+                load("wide", "action_seq", ACQUIRE, "engine_found", "lucky_load64(e->action_seq)"),
+                load("narrow", "commands", ACQUIRE, "engine_found", "lucky_load32(e->commands)", kept=_POPPED),
                 check(lambda r: r["wide"] >= r["seq"] and r["narrow"] >= r["commands_read"], "a counter goes back"),
                 do(lambda r: {"seq": r["wide"], "commands_read": r["narrow"], "narrow": 0, "wide": 0}),
             ]
@@ -196,7 +187,7 @@ def _poller(records: tuple[int, ...]) -> Scenario:
         for i in rings
     )
     written = [
-        load(f"written{i}", f"write{i}", ACQUIRE, "ring_written", "load32(r->write)", kept=_POPPED) for i in rings
+        load(f"written{i}", f"write{i}", ACQUIRE, "ring_written", "lucky_load32(r->write)", kept=_POPPED) for i in rings
     ]
     body: Rows = []
     for i in rings:

@@ -50,7 +50,7 @@ class Layout:
         return {"write": 0, "read": 0, "freed": 0}, {f"{word}{i}": 0 for word in ("length", "data") for i in cells}
 
 
-def _free(position: int, size: int, text: str = "load32(r->read)") -> Rows:
+def _free(position: int, size: int, text: str = "lucky_load32(r->read)") -> Rows:
     """ring_writer.c: ring_free_bytes"""
     return [
         load("read", "read", ACQUIRE, "ring_free_bytes", text),
@@ -90,7 +90,7 @@ def _pop(ring: Layout, number: int, *, give_back: bool = True) -> Rows:
     """ring_reader.c: ring_oldest, the copy, ring_give_back; the wait for a record is in park_words.py"""
     position, skipped, index, stride = ring.records[number - 1]
     rows: Rows = [
-        load("write", "write", ACQUIRE, "ring_oldest", "load32(r->write)", until=lambda write: write != position),
+        load("write", "write", ACQUIRE, "ring_oldest", "lucky_load32(r->write)", until=lambda write: write != position),
         check(lambda r: 0 < r["write"] - position <= ring.size, "the positions cross"),
     ]
     if skipped:
@@ -148,7 +148,7 @@ def _push_slab(ring: Layout, number: int, cell: int, back: int) -> Rows:
     position, _, index, _ = ring.records[number - 1]
     return [
         *_push(ring, number)[:2],  # room for the reference
-        load("read", "read", ACQUIRE, "slabs_collect", "load32(r->read)", until=lambda read: read >= back),
+        load("read", "read", ACQUIRE, "slabs_collect", "lucky_load32(r->read)", until=lambda read: read >= back),
         do(lambda r: {"read": 0}),
         write(f"slab{cell}", number),
         write(f"length{index}", _REFERENCE, "arena_push", "*(uint32_t *)(reference - 4) = RING_REFERENCE"),
@@ -161,7 +161,7 @@ def _pop_slab(ring: Layout, number: int, cell: int) -> Rows:
     """ring_reader.c: ring_oldest, ring_slab, the copy, ring_give_back"""
     position, _, index, _ = ring.records[number - 1]
     return [
-        load("write", "write", ACQUIRE, "ring_oldest", "load32(r->write)", until=lambda write: write != position),
+        load("write", "write", ACQUIRE, "ring_oldest", "lucky_load32(r->write)", until=lambda write: write != position),
         read("length", f"length{index}", "ring_length", _LENGTH, RELAXED),
         check(lambda r: r["length"] == _REFERENCE, "no reference where one belongs"),
         read("data", f"data{index}"),

@@ -1,0 +1,1 @@
+../../schema/kits/c/lucky_park.h
