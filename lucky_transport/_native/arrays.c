@@ -39,7 +39,7 @@ const uint8_t *array_bytes(PyObject *object, const ArrayFormat *format) {
     if (!PyArray_Check(object)) return NULL;
     PyArrayObject *array = (PyArrayObject *)object;
     if (PyArray_DESCR(array)->type != format->code || PyArray_NDIM(array) != format->ndim ||
-        !PyArray_IS_C_CONTIGUOUS(array) || !PyArray_ISNBO(PyArray_DESCR(array)->byteorder))
+        !PyArray_IS_C_CONTIGUOUS(array) || !PyArray_ISALIGNED(array) || !PyArray_ISNBO(PyArray_DESCR(array)->byteorder))
         return NULL;
     for (int i = 0; i < format->ndim; i++)
         if (PyArray_DIMS(array)[i] != format->shape[i]) return NULL;

@@ -10,7 +10,8 @@ static int is_wide(size_t bytes) { return bytes >= 1024 && __builtin_cpu_support
 /* In one pass, for it costs as much as the copy of the actions does. */
 #define SCAN(NAME, TARGET, TYPE, BITS, MASK, LOW, HIGH)                                                              \
     TARGET static int NAME(const void *data, size_t n, const ActionKind *k, uint64_t *outside) {                     \
-        const BITS *bits = data;                                                                                     \
+        typedef BITS Bits __attribute__((may_alias));                                                                \
+        const Bits *bits = data;                                                                                     \
         const TYPE *x = data, low = (TYPE)k->LOW, high = (TYPE)k->HIGH;                                              \
         BITS bad = 0, count = 0;                                                                                     \
         if (k->bounded)                                                                                              \

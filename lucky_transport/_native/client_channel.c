@@ -239,7 +239,7 @@ static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         return -1;
     c->num_envs = o.num_envs;
     c->control_format = (ArrayFormat){'B', 1, {o.num_envs}, o.num_envs};
-    c->waiter = (Waiter){{strategy, 0}, peer & PEER_WAKES, NULL, -1};
+    c->waiter = (Waiter){.budget = {strategy, 0}, .wakes = peer & PEER_WAKES, .lock_fd = -1};
     if (!(c->frame_seq = at(&c->view, o.frame_seq, 8, 8)) || !(c->frame_status = at(&c->view, o.frame_status, 4, 4)) ||
         !(c->action_seq = at(&c->view, o.action_seq, 8, 8)) || !(c->park_engine = at(&c->view, o.park_engine, 8, 4)) ||
         !(c->waiter.park = at(&c->view, o.park_frame, 8, 4)) ||

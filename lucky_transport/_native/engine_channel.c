@@ -201,7 +201,7 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         channel_offsets(offsets, &o) || PyObject_GetBuffer(mapping, &e->view, PyBUF_WRITABLE))
         return -1;
     e->num_envs = o.num_envs;
-    e->waiter = (Waiter){{strategy, 0}, 1, NULL, -1, 0, 1}; /* called by a client that comes or leaves */
+    e->waiter = (Waiter){.budget = {strategy, 0}, .wakes = 1, .lock_fd = -1, .is_called = 1}; /* called by a client that comes or leaves */
     if (!(e->frame_seq = at(&e->view, o.frame_seq, 8, 8)) || !(e->frame_status = at(&e->view, o.frame_status, 4, 4)) ||
         !(e->action_seq = at(&e->view, o.action_seq, 8, 8)) || !(e->heartbeat = at(&e->view, o.heartbeat, 8, 8)) ||
         !(e->waiter.park = at(&e->view, o.park_engine, 8, 4)) || !(e->park_frame = at(&e->view, o.park_frame, 8, 4)) ||

@@ -241,7 +241,8 @@ static PyObject *ring_items(Ring *r, long limit) {
     Record record;
     for (long n = 0; n < limit && ring_oldest(r, &record); n++) {
         CompactRest rest;
-        if (too_long(r, &record) || !compact_rest(record.start, record.length, &rest) || rest.kind != STREAM_ITEM || (n && rest.correlation_id != call)) break;
+        if (too_long(r, &record) || !compact_rest(record.start, record.length, &rest)) break;
+        if (rest.kind != STREAM_ITEM || (n && rest.correlation_id != call)) break;
         if (!n) {
             call = rest.correlation_id;
             if (lucky_load32(r->write) == record.after) return NULL;
@@ -261,7 +262,7 @@ static PyObject *ring_items(Ring *r, long limit) {
     PyErr_Clear(); /* a bad record behind them: it is found again once these are read */
     PyObject *fields[2] = {PyLong_FromUnsignedLongLong(call), items};
     PyObject *run = tuple_of(fields, 2);
-    if (!run) r->position = begin;
+    if (!run && lucky_load32(r->read) == begin) r->position = begin; /* no skip that stood alone behind them is back */
     return run;
 }
 

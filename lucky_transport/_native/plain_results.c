@@ -65,21 +65,15 @@ static int none_terminates(const Results *r, PyArrayObject *signals) {
 
 static PyObject *result_of(Results *r, PyArrayObject *const arrays[ARRAYS]) {
     const npy_intp num_envs = PyArray_DIM(arrays[REWARDS], 0);
-    PyObject *parts[5] = {
-        r->copies ? copy_of(arrays[OBSERVATIONS]) : Py_NewRef((PyObject *)arrays[OBSERVATIONS]),
-        copy_of(arrays[REWARDS]),
-        no_env(num_envs),
-        no_env(num_envs),
-        info_of(r, arrays[SIGNALS]),
-    };
-    PyObject *result = PyTuple_New(5);
-    int failed = !result;
+    PyObject *observations = (PyObject *)arrays[OBSERVATIONS], *parts[5] = {NULL};
+    if ((parts[0] = r->copies ? copy_of(arrays[OBSERVATIONS]) : Py_NewRef(observations)) &&
+        (parts[1] = copy_of(arrays[REWARDS])) && (parts[2] = no_env(num_envs)) && (parts[3] = no_env(num_envs)))
+        parts[4] = info_of(r, arrays[SIGNALS]);
+    PyObject *result = parts[4] ? PyTuple_New(5) : NULL;
     for (Py_ssize_t i = 0; i < 5; i++) {
-        failed |= !parts[i];
         if (result) PyTuple_SetItem(result, i, parts[i]); /* takes the reference */
         else Py_XDECREF(parts[i]);
     }
-    if (failed) Py_CLEAR(result);
     return result;
 }
 
@@ -119,7 +113,7 @@ static int results_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         return -1;
     import_array1(-1);
     for (int i = 0; i < ARRAYS; i++)
-        if (!(r->names[i] = PyUnicode_InternFromString(array_names[i]))) return -1;
+        if (!r->names[i] && !(r->names[i] = PyUnicode_InternFromString(array_names[i]))) return -1;
     r->info = Py_NewRef(info);
     r->shared = Py_NewRef(shared);
     r->reward_columns = Py_NewRef(reward_columns);

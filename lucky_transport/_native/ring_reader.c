@@ -134,7 +134,7 @@ static PyObject *ring_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     if (PyErr_Occurred()) return NULL;
     int oversubscribed = n > 1 && PyObject_IsTrue(args[1]) && r->budget.strategy == WAIT_ADAPTIVE;
     lucky_watch w = {&r->stops, 0, r->write, r->position, NULL};
-    Waiter me = {r->budget, r->wakes, r->park, -1};
+    Waiter me = {.budget = r->budget, .wakes = r->wakes, .park = r->park, .lock_fd = -1};
     if (oversubscribed) me.budget.strategy = WAIT_OVERSUBSCRIBED;
     int result = wait_change(&w, &me, ns, n > 2 && PyObject_IsTrue(args[2]));
     me.budget.strategy = r->budget.strategy;

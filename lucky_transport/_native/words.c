@@ -91,7 +91,7 @@ static PyObject *words_wait32(PyObject *module, PyObject *args, PyObject *kwargs
     int result = INTERRUPTED;
     if ((park = at(&view, park_offset, 8, 4))) {
         lucky_watch w = {NULL, 0, place, old, NULL};
-        Waiter me = {{strategy, 0}, peer & PEER_WAKES, park, -1};
+        Waiter me = {.budget = {strategy, 0}, .wakes = peer & PEER_WAKES, .park = park, .lock_fd = -1};
         result = wait_change(&w, &me, timeout, 0);
     }
     PyBuffer_Release(&view);

@@ -40,7 +40,7 @@ def check_actions(spec: BatchSpec, actions: ArrayLike, name: str = "actions") ->
             _check_range(name, array, wanted)
         with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused below, by its place
             array = array.astype(wanted)
-    array = np.ascontiguousarray(array)
+    array = np.require(array, requirements=("C", "A"))
     if wanted.kind == "f":
         finite = np.isfinite(array)
         if np.count_nonzero(finite) != finite.size:  # a fifth of what `all` takes for a few values

@@ -285,3 +285,24 @@ def test_an_install_without_the_native_module_fails() -> None:
     assert {ROOT / path for path in module["sources"]} == set(folder.glob("*.c"))
     assert {ROOT / path for path in module["depends"]} == set(folder.glob("*.h"))
     assert module["name"] == "lucky_transport._native"
+
+
+_SETUP = """
+import setuptools, sysconfig, sys
+before, is_free = sysconfig.get_config_var, sys.argv[1] == "free"
+sysconfig.get_config_var = lambda name: is_free if name == "Py_GIL_DISABLED" else before(name)
+from distutils.core import run_setup
+build = run_setup("setup.py", ["-q", "build_ext"], stop_after="commandline").get_command_obj("build_ext")
+build.ensure_finalized()
+[native] = build.extensions
+print(native.define_macros, native.py_limited_api)
+"""
+
+
+@pytest.mark.parametrize(
+    ("python", "built"), [("", "[('Py_LIMITED_API', '0x030B0000')] True"), ("free", "[] False")], ids=["abi3", "free"]
+)
+def test_a_free_threaded_python_builds_without_the_limited_api(python: str, built: str) -> None:
+    command = [sys.executable, "-c", _SETUP, python]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == built

@@ -123,6 +123,7 @@ def test_a_refused_exchange_is_no_frame(ends: Ends) -> None:
         np.zeros((3, 2), np.float64),
         np.zeros((3, 2), np.int32),
         np.zeros((3, 4), np.float32)[:, ::2],
+        np.frombuffer(bytes(25), np.float32, 6, 1).reshape(3, 2),
         [[0.0, 0.0]] * 3,
         "no array",
         None,

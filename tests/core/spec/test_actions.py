@@ -56,6 +56,12 @@ def test_real_numbers_are_cast(dtype: str) -> None:
     assert (checked == 1).all()
 
 
+def test_actions_that_are_not_aligned_are_copied() -> None:
+    actions = np.frombuffer(bytes(25), np.float32, 6, 1).reshape(2, 3)
+    assert not actions.flags.aligned
+    assert check_actions(_spec(), actions).flags.aligned
+
+
 def test_any_memory_layout_becomes_contiguous() -> None:
     checked = check_actions(_spec(), np.ones((3, 4), np.float32).T[::2])
     assert checked.flags.c_contiguous
