@@ -107,7 +107,7 @@ class EngineChannel:
 class RingWriter:
     """The writing end; `try_push` and `push` as of `lucky_transport.rpc.pipe.RecordWriter`.
 
-    park: byte of the reader's park word, -1 without one. eventfd: notified instead of the futex, -1 without.
+    park: byte of the reader's park word, -1 without one. socket: notified instead of the futex, -1 without.
     strategy: how it waits for free space, see wait.py. peer: PEER_WAKES where the reader wakes us, else 0.
     empty: the ring is made empty, which no other end may be using.
     arena: first byte of the arena beside the ring, of `arena_bytes`, 0 without one; see shm/arena.py.
@@ -121,7 +121,7 @@ class RingWriter:
         size: int,
         /,
         park: int = -1,
-        eventfd: int = -1,
+        socket: int = -1,
         strategy: int = 1,
         peer: int = 1,
         empty: bool = False,
@@ -168,12 +168,12 @@ class RingWriter:
     def shut(self, why: Callable[[], Exception]) -> None:
         """Refuse every record from now on, with the error that `why()` returns."""
     def stop(self) -> None:
-        """End `wait_writable`, now and from now on, and notify no eventfd any more."""
+        """End `wait_writable`, now and from now on, and notify no socket any more."""
 
 class RingReader:
     """The reading end; `pop_batch` as of `lucky_transport.rpc.pipe.RecordReader`.
 
-    park: byte of this side's own park word, -1 without one. eventfd: unused here, the caller sleeps on it.
+    park: byte of this side's own park word, -1 without one. socket: unused here, the caller sleeps on it.
     strategy: how it waits for a record, see wait.py. peer: PEER_WAKES where the writer wakes us, else 0.
     empty: the ring is made empty, which no other end may be using.
     arena: first byte of the arena beside the ring, of `arena_bytes`, 0 without one; see shm/arena.py.
@@ -187,7 +187,7 @@ class RingReader:
         size: int,
         /,
         park: int = -1,
-        eventfd: int = -1,
+        socket: int = -1,
         strategy: int = 1,
         peer: int = 1,
         empty: bool = False,

@@ -12,7 +12,6 @@
 #include <Python.h>
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 
 #include "constants.h"

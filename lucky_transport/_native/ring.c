@@ -29,7 +29,7 @@ PyObject *ring_refuse(const Ring *r, int kind, uint64_t a, uint64_t b, uint64_t 
     return is_lost(r->data) ? ring_lost(r) : refuse(kind, a, b, c, d);
 }
 
-/* RingWriter or RingReader(memory, offset, size, /, park=-1, eventfd=-1, strategy=WAIT_ADAPTIVE, peer=PEER_WAKES,
+/* RingWriter or RingReader(memory, offset, size, /, park=-1, socket=-1, strategy=WAIT_ADAPTIVE, peer=PEER_WAKES,
  * empty=False, arena=0, arena_bytes=0, backed=size) */
 int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
     Ring *r = (Ring *)self;
@@ -37,10 +37,10 @@ int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
     unsigned long long offset, arena = 0, arena_bytes = 0;
     unsigned int size, backed = RING_LARGEST;
     long long park = -1;
-    int eventfd = -1, strategy = WAIT_ADAPTIVE, peer = PEER_WAKES, empty = 0;
-    static char *names[] = {"", "", "", "park", "eventfd", "strategy", "peer", "empty", "arena", "arena_bytes", "backed", NULL};
+    int socket = -1, strategy = WAIT_ADAPTIVE, peer = PEER_WAKES, empty = 0;
+    static char *names[] = {"", "", "", "park", "socket", "strategy", "peer", "empty", "arena", "arena_bytes", "backed", NULL};
     if (first_init(self) || !PyArg_ParseTupleAndKeywords(args, kwargs, "OKI|LiiipKKI", names, &memory, &offset, &size,
-                                                         &park, &eventfd, &strategy, &peer, &empty, &arena, &arena_bytes,
+                                                         &park, &socket, &strategy, &peer, &empty, &arena, &arena_bytes,
                                                          &backed))
         return -1;
     if (size < RING_SMALLEST || size > RING_LARGEST || size & (size - 1)) {
@@ -56,7 +56,7 @@ int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
     r->data = start + RING_HEAD;
     r->size = size;
     r->backed = backed < size ? backed : size;
-    r->eventfd = eventfd;
+    r->socket = socket;
     r->budget.strategy = strategy;
     r->wakes = peer & PEER_WAKES;
     if (arena_init(r, writes, arena, arena_bytes)) return -1;

@@ -7,7 +7,7 @@
  *               for what is longer than a record may be, [u32 REFERENCE] and where it lies: see arena.h
  *
  * The other side's words are read once into a local and believed only as far as they are possible. Publishing is: data,
- * release-store of the position, full fence, look at the other side's park word, wake it: by its eventfd where there is
+ * release-store of the position, full fence, look at the other side's park word, wake it: by its socket where there is
  * one, else by the futex on the word. Pushing and popping keep the GIL but for long copies, which an end that is closed
  * meanwhile outlives: it holds its memory, and notifies no descriptor any more.
  *
@@ -41,7 +41,7 @@ typedef struct Ring {
     uint32_t size, position; /* position: our own side's, the shared word is for the peer alone */
     uint32_t backed;         /* a writer: bytes of the data with memory; what is behind gets it before its first record */
     uint64_t stops;          /* a reader: interrupted; a writer: closing */
-    int eventfd, wakes;
+    int socket, wakes;
     int woke_reader;   /* a writer: the reader was parked when the last record came */
     SpinBudget budget; /* a reader: what its waits taught it */
     PyObject *why; /* once shut: returns the error of a push or pop */

@@ -152,7 +152,7 @@ static PyObject *ring_interrupt(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-/* arm(): True when something is written; else the writer notifies the eventfd with the next record. */
+/* arm(): True when something is written; else the writer notifies the socket with the next record. */
 static PyObject *ring_arm(PyObject *self, PyObject *unused) {
     Ring *r = ring_of(self);
     if (!r) return NULL;
@@ -179,7 +179,7 @@ static PyMethodDef reader_methods[] = {
     {"ready", ring_ready, METH_NOARGS, "True when something was written and not popped."},
     {"wait", (PyCFunction)(void (*)(void))ring_wait, METH_FASTCALL, "Wait for a record."},
     {"interrupt", ring_interrupt, METH_NOARGS, "Make wait return."},
-    {"arm", ring_arm, METH_NOARGS, "Have the eventfd notified with the next record; True when there is one."},
+    {"arm", ring_arm, METH_NOARGS, "Have the socket notified with the next record; True when there is one."},
     {"disarm", ring_disarm, METH_NOARGS, "Withdraw what arm asked for."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef reader_getset[] = {{"size", ring_size, NULL, "Data bytes.", NULL},

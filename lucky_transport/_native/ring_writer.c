@@ -2,21 +2,14 @@
 #include "envelope.h"
 #include "faults.h"
 
-/* O_NONBLOCK belongs to the open file, which the peer shares and may change: an eventfd that is full is not written to, it
- * is readable already. eventfd.py does the same. */
-static void notify(int eventfd) {
-    struct pollfd p = {eventfd, POLLOUT, 0};
-    if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLOUT)) return;
-    uint64_t one = 1;
-    ssize_t written = write(eventfd, &one, sizeof one);
-    (void)written;
-}
+#include <sys/socket.h>
 
 /* Wake a reader that is parked on `park`: 1 when it was. */
-static inline int ring_wake(uint32_t *park, int eventfd) {
-    if (eventfd < 0) return lucky_wake(park);
+static inline int ring_wake(uint32_t *park, int socket) {
+    if (socket < 0) return lucky_wake(park);
     if (!lucky_unpark(park)) return 0;
-    notify(eventfd);
+    ssize_t sent = send(socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* one that is full is readable already */
+    (void)sent;
     return 1;
 }
 
@@ -81,7 +74,7 @@ void ring_publish(Ring *r, uint32_t need) {
     if (r->park) lucky_tell_cpu(r->park, reads_rings ? lucky_own_cpu() : 0);
     __atomic_store_n(r->write, r->position, __ATOMIC_RELEASE);
     LUCKY_FAULT("ring.published");
-    r->woke_reader = r->park && ring_wake(r->park, r->eventfd);
+    r->woke_reader = r->park && ring_wake(r->park, r->socket);
 }
 
 PyObject *ring_push_pieces(Ring *r, const Piece *pieces, int count, uint64_t call, uint64_t message) {
@@ -214,7 +207,7 @@ static PyObject *ring_stop(PyObject *self, PyObject *unused) {
     Ring *r = ring_of(self);
     if (!r) return NULL;
     __atomic_store_n(&r->stops, 1, __ATOMIC_RELEASE);
-    r->eventfd = -1; /* it may be closed from now on */
+    r->socket = -1; /* it may be closed from now on */
     Py_RETURN_NONE;
 }
 
@@ -224,7 +217,7 @@ static PyMethodDef writer_methods[] = {
     {"wait_writable", (PyCFunction)(void (*)(void))ring_wait_writable, METH_FASTCALL, "Wait until a record fits."},
     {"woke_reader", ring_woke_reader, METH_NOARGS, "True when the last record found the reader parked; said once."},
     {"shut", ring_shut, METH_O, "Refuse every record from now on, with the error that a function returns."},
-    {"stop", ring_stop, METH_NOARGS, "End wait_writable; notify no eventfd any more."},
+    {"stop", ring_stop, METH_NOARGS, "End wait_writable; notify no socket any more."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef writer_getset[] = {{"size", ring_size, NULL, "Data bytes.", NULL},
                                       {"position", ring_position, NULL, "How far this side has written.", NULL},

@@ -18,10 +18,10 @@ from lucky_transport.shm.usage_guard import UsageGuard
 
 
 class EndOptions(TypedDict, total=False):
-    """park, eventfd, strategy, peer, empty, arena, arena_bytes, backed: as the ends in `native.pyi` say."""
+    """park, socket, strategy, peer, empty, arena, arena_bytes, backed: as the ends in `native.pyi` say."""
 
     park: int
-    eventfd: int
+    socket: int
     strategy: int
     peer: int
     empty: bool
@@ -42,7 +42,7 @@ def open_writer(memory: Any, offset: int, size: int, **options: Unpack[EndOption
 
 
 def open_reader(memory: Any, offset: int, size: int, **options: Unpack[EndOptions]) -> native.RingReader:
-    """Return the reading end of the ring at `offset` of `memory`; `eventfd` is what this side sleeps on, if anything.
+    """Return the reading end of the ring at `offset` of `memory`.
 
     Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
     """

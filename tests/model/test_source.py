@@ -133,8 +133,8 @@ def test_the_words_are_loaded_and_stored_with_the_orders_of_the_rows(function: s
     [
         ("client_publish", "lucky_wake(c->park_engine)"),
         ("engine_announce", "lucky_wake(e->park_frame)"),
-        ("ring_publish", "ring_wake(r->park, r->eventfd)"),
-        ("ring_wake", "if (eventfd < 0) return lucky_wake(park);"),
+        ("ring_publish", "ring_wake(r->park, r->socket)"),
+        ("ring_wake", "if (socket < 0) return lucky_wake(park);"),
         ("ring_give_back", "lucky_wake(r->freed)"),
         ("slot_give_back", "lucky_wake(s->park)"),
         ("words_wake", "lucky_wake(place)"),

@@ -96,7 +96,7 @@ static Ring ring_at(uint8_t *memory, uint32_t size, uint32_t *park) {
               .park = park,
               .size = size,
               .backed = size,
-              .eventfd = -1,
+              .socket = -1,
               .wakes = 1};
     r.budget.strategy = WAIT_ADAPTIVE;
     return r;

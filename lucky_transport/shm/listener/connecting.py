@@ -1,7 +1,7 @@
 """The client's end of a listener: `connect_pipe` finds an engine by its segment's name and returns a pipe.
 
 An event loop, which must not wait here, takes the same steps itself: `pipe_steps`. What the engine sends is checked
-before it is used: its user, the memory's size and seals, the event descriptors.
+before it is used: its user, the memory's size and seals.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from lucky_transport.errors import (
     from_wire,
 )
 from lucky_transport.limits import within_limits
-from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.liveness import peer_of
 from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
@@ -38,8 +37,6 @@ from lucky_transport.shm.files.socket_path import socket_path, sockets_of
 from lucky_transport.shm.listener.handshake import LONGEST_SERVER_HELLO, ClientHello, ServerHello, receive_pair
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe, PipeResources
 from lucky_transport.shm.timing import ANSWER_S, CONNECT_FIRST_SLEEP_S, CONNECT_LONGEST_SLEEP_S, PEER_POLL_NS
-
-_FDS = 3
 
 T = TypeVar("T")
 
@@ -209,17 +206,17 @@ def _connect(path: Path, patience_s: float, strategy: int) -> Steps[MemfdPipe | 
             raise _HungUp from error
         for fd in fds:
             undo.callback(os.close, fd)
-        if is_cut and len(fds) < _FDS:  # the kernel drops the descriptors that this process has no room for
+        if is_cut and not fds:  # the kernel drops the descriptors that this process has no room for
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         if not message:
             raise _HungUp
         answer = ServerHello.of(message)
         if answer.status:
             raise from_wire(answer.status, answer.reason, backend="shm")
-        if len(fds) != _FDS:
-            raise RemoteProtocolError(f"the engine sent {len(fds)} descriptors, expected {_FDS}", backend="shm")
-        memory, engine_event, my_event = fds
-        parts = PipeResources(EventFd.received(my_event), EventFd.received(engine_event), connection, peer)
+        if len(fds) != 1:
+            raise RemoteProtocolError(f"the engine sent {len(fds)} descriptors, expected 1", backend="shm")
+        [memory] = fds
+        parts = PipeResources(connection, peer)
         name = f"the engine of {pid_name(peer.pid)} at {path}"
         pair = receive_pair(memory, answer.ring_bytes, answer.arena_bytes)
         pipe = MemfdPipe(pair, parts, name, engine=False, strategy=strategy)
@@ -249,7 +246,7 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int], bool]:
     missing.
     """
     numbers = array.array("i")
-    space = socket.CMSG_SPACE(_FDS * numbers.itemsize)
+    space = socket.CMSG_SPACE(numbers.itemsize)
     message, attached, flags, _ = connection.recvmsg(LONGEST_SERVER_HELLO, space, socket.MSG_CMSG_CLOEXEC)
     for level, kind, content in attached:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

@@ -2,7 +2,7 @@
 
     client    "LRRV" · u16 version · u16 features
     engine    "LRRV" · u16 version · u16 features · u32 status · u32 ring bytes · UTF-8 reason
-              with status 0: memory, the engine's event descriptor and the client's, in this order
+              with status 0: the descriptor of the memory
               with the feature ARENAS, which the client must have named, u32 arena bytes stands before the reason
 
     memory    byte 0      park word of the engine: it waits for what the client writes; behind it the client's CPU
@@ -10,7 +10,8 @@
               byte 256    ring, client to engine; then ring, engine to client
               behind      with ARENAS, at multiples of 64 KiB: the arena of each ring, in the same order
 
-The rings have memory for their first records; a side that writes further has more first (`RingWriter`'s `backed`). A
+From then on a side sends a byte over the socket for a record that the other one sleeps for, as its park word says. The
+rings have memory for their first records; a side that writes further has more first (`RingWriter`'s `backed`). A
 side that does not know arenas neither offers nor asks for them; its long messages travel in fragments. A listener
 with the feature RELAY carries calls on to another server: clients tell it which of them wait for that one. Each side
 sends one message (SOCK_SEQPACKET keeps them apart). The status is 0, or the wire code of the error that refuses the
@@ -31,7 +32,8 @@ from lucky_transport.shm.arena import LARGEST_ARENA, PAGE
 from lucky_transport.shm.files.mapping import Mapping, map_file
 from lucky_transport.shm.ring import CACHE_LINE, ring_bytes
 
-VERSION = 1
+#: 1 had an eventfd per direction, by which a peer could make the other side block.
+VERSION = 2
 LONGEST_SERVER_HELLO = 1024
 
 _MAGIC = b"LRRV"

@@ -26,7 +26,6 @@ from lucky_transport.errors import Busy, NoSpace, NotReachable, RemoteProtocolEr
 from lucky_transport.fork import on_child
 from lucky_transport.limits import within_limits
 from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
-from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files import server_description
 from lucky_transport.shm.files.liveness import peer_of
 from lucky_transport.shm.files.namespaces import pid_name
@@ -42,7 +41,7 @@ __all__ = ["HANDSHAKE_S", "MAX_CLIENTS", "Listener"]
 
 _log = logging.getLogger("lucky_transport")
 
-#: Pipes that may be open at once: each has four descriptors here and the memory of its rings.
+#: Pipes that may be open at once: each has three descriptors here and the memory of its rings.
 MAX_CLIENTS = 1024
 _MAX_SILENT = 32
 #: Clients that wait to be accepted, and those that are at a time.
@@ -199,7 +198,7 @@ class Listener(Closing):
         return pipe
 
     def _admit(self, connection: socket.socket, hello: ClientHello) -> MemfdPipe:
-        """Send the client its rings and event descriptors, or why it gets none; raises the error in that case."""
+        """Send the client its rings, or why it gets none; raises the error in that case."""
         try:
             with within_limits(f"the engine at {self.path} takes no client", "shm"):
                 return self._make_pipe(connection, hello)
@@ -214,10 +213,9 @@ class Listener(Closing):
             arena_bytes = self._arena_bytes if hello.arenas else 0
             pair, memory = make_pair(self._ring_bytes, arena_bytes)
             undo.callback(os.close, memory)
-            my_event, client_event = undo.enter_context(EventFd()), undo.enter_context(EventFd())
             answer = ServerHello(0, self._ring_bytes, arena_bytes=arena_bytes, is_relay=self._is_relay)
-            socket.send_fds(connection, [answer.to_bytes()], [memory, my_event.fd, client_event.fd])
-            parts = PipeResources(my_event, client_event, connection, peer)
+            socket.send_fds(connection, [answer.to_bytes()], [memory])
+            parts = PipeResources(connection, peer)
             name = f"shm client of {pid_name(peer.pid)}"
             pipe = MemfdPipe(pair, parts, name, engine=True, strategy=self.strategy)
             undo.pop_all()  # all but the memory is the pipe's now

@@ -1,8 +1,9 @@
-"""A pipe that a listener hands to a client: two rings, an event descriptor per direction, and the socket.
+"""A pipe that a listener hands to a client: two rings, and the socket over which they met.
 
-A side sleeps in an epoll over its event descriptor, the peer's pidfd and the socket, so that a record, a death and a
-close each wake it at once. An event loop watches the same epoll. Before it sleeps, a side sets its park word and polls
-once more; the peer notifies only while the word is set. What the peer wrote before it left is read before its end is an
+A side sleeps in an epoll over the socket, the peer's pidfd and an event descriptor of its own, so that a record, a
+death, a close and an interrupt each wake it at once. An event loop watches the same epoll. Before it sleeps, a side
+sets its park word and polls once more; the peer sends a byte only while the word is set. No send ever blocks, whatever
+the peer does: each says so for itself (MSG_DONTWAIT). What the peer wrote before it left is read before its end is an
 error.
 """
 
@@ -12,7 +13,7 @@ import contextlib
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from lucky_transport import native
@@ -32,15 +33,11 @@ _LEFT = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 class PipeResources(NamedTuple):
     """What a pipe owns and closes."""
 
-    my_event: EventFd
-    peer_event: EventFd
     connection: socket.socket
     peer: Peer
 
     def close(self) -> None:
         """Release every descriptor."""
-        self.my_event.close()
-        self.peer_event.close()
         self.connection.close()
         self.peer.close()
 
@@ -62,9 +59,9 @@ class MemfdPipe(RingPipe):
         arenas = (pair.arena_to_engine, pair.arena_to_client)
         from_arena, to_arena = arenas if engine else arenas[::-1]
         common: EndOptions = {"strategy": strategy, "arena_bytes": pair.arena_bytes}
-        to_peer: EndOptions = {**common, "park": theirs, "eventfd": parts.peer_event.fd, "arena": to_arena}
+        to_peer: EndOptions = {**common, "park": theirs, "socket": parts.connection.fileno(), "arena": to_arena}
         to_peer["backed"] = FIRST_BYTES
-        to_me: EndOptions = {**common, "park": mine, "eventfd": parts.my_event.fd, "arena": from_arena}
+        to_me: EndOptions = {**common, "park": mine, "arena": from_arena}
         super().__init__(
             f"the pipe to {peer}",
             peer,
@@ -73,6 +70,7 @@ class MemfdPipe(RingPipe):
         )
         self.pid = parts.peer.pid
         self._parts = parts
+        self._interrupts = EventFd()
         self._strategy = strategy
         self._budget = native.SpinBudget(strategy)
         self._looks = LoopLooks(strategy)
@@ -86,11 +84,6 @@ class MemfdPipe(RingPipe):
         self.on_close: Callable[[MemfdPipe], None] | None = None
 
     @property
-    def event_fd(self) -> int:
-        """The descriptor that the peer rings; -1 once closed."""
-        return self._parts.my_event.fd
-
-    @property
     def end_fds(self) -> dict[int, int]:
         """What tells that the peer has left: descriptors, and the epoll events to look for."""
         parts = self._parts
@@ -100,14 +93,31 @@ class MemfdPipe(RingPipe):
         return ends
 
     def _watched(self) -> select.epoll:
-        """Return the epoll over the event descriptor and the peer's end; made when first needed."""
+        """Return the epoll over interrupts and the peer's end; made when first needed."""
         if self._epoll is None:
             epoll = select.epoll()
-            epoll.register(self.event_fd, select.EPOLLIN)
+            epoll.register(self._interrupts.fd, select.EPOLLIN)
             for fd, events in self.end_fds.items():
-                epoll.register(fd, events)
+                epoll.register(fd, events | select.EPOLLIN)
             self._epoll = epoll
         return self._epoll
+
+    def has_left(self, found: Iterable[tuple[int, int]], notices: int = 1) -> bool:
+        """True when an epoll with `EPOLLIN` found at `end_fds` that the peer has left; notices: taken at most."""
+        connection = self._parts.connection.fileno()
+        left = False
+        for fd, events in found:
+            left |= fd != connection or bool(events & _LEFT)
+            if fd == connection:
+                self._take_notices(notices)
+        return left
+
+    def _take_notices(self, most: int = 1) -> None:
+        """Take what the peer notified by, as far as it is there; nothing waits for more of it."""
+        with contextlib.suppress(OSError):  # there is no more, or the peer has left
+            for _ in range(most):
+                if not self._parts.connection.recv(1, socket.MSG_DONTWAIT):
+                    return
 
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`."""
@@ -130,7 +140,7 @@ class MemfdPipe(RingPipe):
         while not self.reader.ready():
             if self._interrupted or self._guard.closed:
                 self._interrupted = False
-                self._parts.my_event.consume()
+                self._interrupts.consume()
                 return False
             left_ns = until_ns - time.monotonic_ns()
             spinning = self._strategy == 0 and left_ns > 0
@@ -140,12 +150,12 @@ class MemfdPipe(RingPipe):
                 return True
             try:
                 sleep_s = 0.0 if spinning else min(max(0, left_ns), LONGEST_SLEEP_NS) / 1e9
-                seen = {fd for fd, _ in self._watched().poll(sleep_s)}
+                seen = dict(self._watched().poll(sleep_s))
             finally:
                 self.reader.disarm()
-            if self.event_fd in seen:
-                self._parts.my_event.consume()
-            if seen - {self.event_fd} and not self._guard.closed:
+            if seen.pop(self._interrupts.fd, 0):
+                self._interrupts.consume()
+            if self.has_left(seen.items()) and not self._guard.closed:
                 if self.reader.ready():
                     return True
                 raise self._left()
@@ -174,7 +184,7 @@ class MemfdPipe(RingPipe):
         """Make the present `wait` of another thread, or the next one, return."""
         self._interrupted = True
         with contextlib.suppress(ClosedError), self._guard:
-            self._parts.my_event.notify()
+            self._interrupts.notify()
 
     def fileno(self) -> int:
         """Return a descriptor that turns readable as `arm` asks; the same one until `close`. Raises ClosedError."""
@@ -200,7 +210,8 @@ class MemfdPipe(RingPipe):
             if self._looks_unchecked or not self.peer_left:
                 return True
         with self._guard:
-            self._parts.my_event.consume()
+            self._interrupts.consume()
+            self._take_notices()
             if self.reader.arm():
                 return True
             if self.peer_left and not self.reader.ready():
@@ -210,7 +221,7 @@ class MemfdPipe(RingPipe):
     def _end_wait(self) -> None:
         self._tell_closed()  # first: what watches the socket would wake for our own end of it
         if self._guard.is_shared:
-            self._parts.my_event.notify()
+            self._interrupts.notify()
         with contextlib.suppress(OSError):  # the peer may have closed it before
             self._parts.connection.shutdown(socket.SHUT_RDWR)
 
@@ -224,5 +235,6 @@ class MemfdPipe(RingPipe):
         self._tell_closed()
         if self._epoll is not None:
             self._epoll.close()
+        self._interrupts.close()
         self._parts.close()
         super()._let_go()

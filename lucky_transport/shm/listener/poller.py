@@ -5,7 +5,7 @@
         round = pipes.look()                for event loops: when its descriptor is readable or `patience_ns` is over
 
 After an event it polls the rings for a moment without the GIL, sets every park word, polls once more and sleeps in one
-epoll over event descriptors, ends of clients and the listener. One thread waits or looks; `interrupt`, `throttle`,
+epoll over the sockets and ends of clients and the listener. One thread waits or looks; `interrupt`, `throttle`,
 `discard` and `close` may be called from any.
 """
 
@@ -26,6 +26,10 @@ from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.timing import LISTENER_POLL_NS, LONGEST_SLEEP_NS, THROTTLE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.shm.wait import LoopLooks, spin
+
+#: Notices of a client that are taken at a time: one that keeps the rules has sent two at most; one that never stops
+#: hides no other's.
+_NOTICES = 16
 
 
 @dataclass(slots=True)
@@ -182,19 +186,17 @@ class Poller(Closing):
             self._alarm.consume()
         if self._listener_fd in woken or self._listener.patience_ns == 0:
             self._let_in(found)
-        for fd in woken:
-            if (pipe := self._by_end.get(fd)) is not None:
+        for event in events:
+            if (pipe := self._by_end.get(event[0])) is not None and pipe.has_left((event,), _NOTICES):
                 self._leaving.setdefault(pipe, False)
 
     def _let_in(self, found: PollResult) -> None:
         with contextlib.suppress(ClosedError):
             for pipe in self._listener.advance():
                 ends = pipe.end_fds
-                self._pipes[pipe] = (pipe.event_fd, *ends)
-                # Edge-triggered and never read: a client cannot block the engine or hide another's notification.
-                self._epoll.register(pipe.event_fd, select.EPOLLIN | select.EPOLLET)
-                for fd, events in ends.items():
-                    self._epoll.register(fd, events | select.EPOLLET)
+                self._pipes[pipe] = tuple(ends)
+                for fd, events in ends.items():  # edge-triggered: an end is told once
+                    self._epoll.register(fd, events | select.EPOLLIN | select.EPOLLET)
                     self._by_end[fd] = pipe
                 pipe.on_close = self._closed_elsewhere
                 found.opened.append(pipe)

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, NotReachable, PeerTimeout, RemoteProtocolError
 from lucky_transport.process import unique_name
-from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files.server_description import ServerDescription, describe
 from lucky_transport.shm.files.socket_path import socket_path
 from lucky_transport.shm.listener.connecting import connect_pipe, pipe_steps
@@ -71,12 +70,12 @@ def test_other_bytes_are_neither(message: bytes) -> None:
             kind.of(b"X" + message)
 
 
-def test_features_of_a_later_version_are_ignored_and_hellos_of_before_know_no_arenas() -> None:
-    assert ClientHello.of(b"LRRV\x01\x00\xff\xff") == ClientHello(1)
-    assert ClientHello.of(b"LRRV\x01\x00\x01\x00") == ClientHello(1, arenas=False)
-    before = b"LRRV\x01\x00\x01\x00" + bytes(4) + (4096).to_bytes(4, "little")
-    assert ServerHello.of(before) == ServerHello(0, 4096, arena_bytes=0)
-    assert ServerHello(0, 4096).to_bytes() == before
+def test_unknown_features_are_ignored_and_arenas_are_one() -> None:
+    assert ClientHello.of(b"LRRV\x02\x00\xff\xff") == ClientHello(2)
+    assert ClientHello.of(b"LRRV\x02\x00\x01\x00") == ClientHello(2, arenas=False)
+    without = b"LRRV\x02\x00\x01\x00" + bytes(4) + (4096).to_bytes(4, "little")
+    assert ServerHello.of(without) == ServerHello(0, 4096, arena_bytes=0)
+    assert ServerHello(0, 4096).to_bytes() == without
 
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
@@ -201,8 +200,7 @@ def descriptors() -> Iterator[dict[str, int]]:
     (rings, fd), (_, larger) = make_pair(4096), make_pair(8192)
     unsealed = os.memfd_create("unsealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(unsealed, len(rings.mapping))
-    with EventFd() as bell:
-        yield {"rings": fd, "larger": larger, "unsealed": unsealed, "bell": bell.fd}
+    yield {"rings": fd, "larger": larger, "unsealed": unsealed}
     for each in (fd, larger, unsealed):
         os.close(each)
 
@@ -210,16 +208,16 @@ def descriptors() -> Iterator[dict[str, int]]:
 #: (the hello of an engine, the descriptors that come with it, the words of the refusal)
 OFFERS = [
     (b"hello", "", "is no hello of an engine; something else listens there"),
-    (offer(), "", "the engine sent 0 descriptors, expected 3"),
-    *((offer(size), "bell bell bell", f"rings of {size} bytes, expected a power") for size in (0, 1024, 5000, 1 << 31)),
+    (offer(), "", "the engine sent 0 descriptors, expected 1"),
+    *((offer(size), "rings", f"rings of {size} bytes, expected a power") for size in (0, 1024, 5000, 1 << 31)),
     *(
-        (offer(arenas=size), "bell bell bell", f"arenas of {size} bytes, expected a multiple of 65536 up to 2147483648")
+        (offer(arenas=size), "rings", f"arenas of {size} bytes, expected a multiple of 65536 up to 2147483648")
         for size in (1, (64 << 10) + 1, (1 << 31) + (64 << 10))
     ),
-    (offer(arenas=64 << 10), "rings bell bell", "bytes for two rings of 4096 with arenas of 65536, expected"),
-    (offer(), "larger bell bell", "bytes for two rings of 4096, expected"),
-    (offer(), "unsealed bell bell", "has the seals 0x0, expected at least"),
-    (offer(), "rings bell rings", "where an eventfd belongs"),
+    (offer(arenas=64 << 10), "rings", "bytes for two rings of 4096 with arenas of 65536, expected"),
+    (offer(), "larger", "bytes for two rings of 4096, expected"),
+    (offer(), "unsealed", "has the seals 0x0, expected at least"),
+    (offer(), "rings larger", "the engine sent 2 descriptors, expected 1"),
 ]
 
 
@@ -249,10 +247,6 @@ def test_an_engine_that_hangs_up_is_asked_again_though_the_deadline_is_over(tmp_
     with pytest.raises(Busy, match="heard"):
         connect_pipe("demo", Deadline(0), directories=[tmp_path], answer_s=PATIENCE_S)
     thread.join()
-
-
-def test_a_descriptor_for_notices_is_not_inherited_and_never_blocks(descriptors: dict[str, int]) -> None:
-    assert (os.get_inheritable(descriptors["bell"]), os.get_blocking(descriptors["bell"])) == (False, False)
 
 
 def test_our_memory_cannot_be_shrunk_grown_or_unsealed(descriptors: dict[str, int]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from mmap import mmap
+from socket import socketpair
 from typing import Any, cast
 
 import pytest
@@ -27,7 +27,6 @@ from lucky_transport.codec.envelope import (
 )
 from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport.native import RingReader, RingWriter
-from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from lucky_transport.shm.segment.layout import RING_HEAD_BYTES
 
@@ -167,14 +166,15 @@ def test_what_can_never_fit_is_refused() -> None:
 
 
 def test_a_writer_says_once_that_it_found_the_reader_parked() -> None:
-    with EventFd() as bell:
-        writer, reader = ends(park=2 * SIZE - 64, eventfd=bell.fd)
+    here, there = socketpair()
+    with here, there:
+        writer, reader = ends(park=2 * SIZE - 64, socket=here.fileno())
         assert writer.push(3, 2, b"", 1, 4)
         assert not writer.woke_reader()
         assert reader.pop_batch(1)
         assert not reader.arm()
         assert writer.push(3, 2, b"", 1, 4)
-        assert os.eventfd_read(bell.fd) == 1
+        assert there.recv(2) == bytes(1)
         assert [writer.woke_reader(), writer.woke_reader()] == [True, False]
 
 

@@ -106,7 +106,7 @@ def test_no_hello_breaks_the_listener(tmp_path: Path, message: bytes) -> None:
         stranger.send(message)
         pipes = listener.advance()
         pipes += advance_until(listener, lambda: listener.patience_ns is None)
-        assert len(pipes) == (len(message) == 8 and message[:6] == b"LRRV\x01\x00")
+        assert len(pipes) == (len(message) == 8 and message[:6] == b"LRRV\x02\x00")
         for pipe in pipes:
             pipe.close()
 
@@ -118,7 +118,7 @@ def test_another_version_is_refused_with_both_versions(listener: Listener) -> No
         listener.advance()
         answer = ServerHello.of(client.recv(1024))
         assert answer.status == RemoteProtocolError.wire_code
-        assert "speaks version 7 of the handshake, the engine 1; install" in answer.reason
+        assert "speaks version 7 of the handshake, the engine 2; install" in answer.reason
         advance_until(listener, lambda: hung_up(client))
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from lucky_transport import native
-from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets, Result
 from lucky_transport.shm.wait import PEER_WAKES
 from tests.support.waiting import PATIENCE_S
@@ -78,64 +77,6 @@ print(checked)
 
 def test_no_member_of_a_native_type_works_before_its_initialisation() -> None:
     assert int(_run(_SWEEP)) > 60
-
-
-_RING = """
-import os
-from mmap import mmap
-from lucky_transport import native
-fd = os.eventfd(0, os.EFD_CLOEXEC)  # O_NONBLOCK is cleared, as a peer may do at any time
-os.eventfd_write(fd, 2**64 - 2)
-memory = mmap(-1, 4096)
-writer = native.RingWriter(memory, 1024, 64, park=0, eventfd=fd)
-memory[0] = 1
-assert writer.try_push(b"record")
-assert memory[0] == 0
-"""
-
-
-@pytest.mark.exhaustive
-def test_a_full_bell_that_blocks_does_not_hold_up_who_rings_it() -> None:
-    _run(_RING)
-
-
-def test_a_bell_that_blocks_is_rung_and_drained_without_waiting() -> None:
-    import os
-
-    with EventFd() as bell:
-        os.set_blocking(bell.fd, True)
-
-        def use() -> None:
-            bell.consume()
-            os.eventfd_write(bell.fd, 2**64 - 2)
-            bell.notify()
-            bell.consume()
-            bell.consume()
-            bell.notify()
-
-        thread = threading.Thread(target=use, daemon=True)
-        thread.start()
-        thread.join(PATIENCE_S)
-        assert not thread.is_alive()
-        assert os.eventfd_read(bell.fd) == 1
-
-
-def test_a_bell_is_drained_on_a_kernel_that_cannot_read_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    import errno
-    import os
-
-    def refuse(*arguments: Any) -> int:
-        raise OSError(errno.EOPNOTSUPP, "not supported")
-
-    monkeypatch.setattr(os, "preadv", refuse)
-    with EventFd() as bell:
-        os.set_blocking(bell.fd, True)
-        bell.consume()
-        bell.notify()
-        bell.consume()
-        os.set_blocking(bell.fd, False)
-        with pytest.raises(BlockingIOError):
-            os.eventfd_read(bell.fd)
 
 
 def _answer_of(wait: Callable[[], Any], parked: Callable[[], bool], wake: Callable[[], Any]) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 from collections import deque
+from socket import socketpair
 
 import pytest
 from hypothesis import example, given, settings
@@ -14,7 +15,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lucky_transport import native
 from lucky_transport.errors import RemoteProtocolError, SegmentError, SpecError
-from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.ring import HEAD_BYTES, SKIP, largest_record, ring_bytes, stride_of
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from tests.support.ring_rules import RulesReader, RulesWriter
@@ -51,20 +51,18 @@ def reader_of(memory: bytearray, size: int = SIZE, offset: int = OFFSET) -> nati
     return open_reader(memory, offset, size)
 
 
-# --- waking a reader that waits on an eventfd ---
+# --- waking a reader that waits at a socket ---
 
 
 def test_a_push_after_a_stop_notifies_no_other_file() -> None:
     memory = a_ring()
-    with EventFd() as mine:
-        writer = open_writer(memory, OFFSET, SIZE, park=WRITER_PARK, eventfd=mine.fd)
-        number = mine.fd
+    here, there = socketpair()
+    with here, there:
+        writer = open_writer(memory, OFFSET, SIZE, park=WRITER_PARK, socket=here.fileno())
         writer.stop()
-    with EventFd() as other:
-        assert other.fd == number  # the system gives the lowest number that is free
         memory[WRITER_PARK] = 1
         assert writer.try_push(b"late")
-        assert not select.select([other.fd], [], [], 0)[0]
+        assert not select.select([there], [], [], 0)[0]
 
 
 # --- a queue ---

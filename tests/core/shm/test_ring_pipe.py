@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +16,6 @@ import pytest
 from lucky_transport.errors import ClosedError, NoSpace, RemoteProtocolError, SpecError
 from lucky_transport.native import RingReader, RingWriter
 from lucky_transport.shm.arena import can_be_refused
-from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files.mapping import Mapping, map_file
 from lucky_transport.shm.listener.handshake import FIRST_BYTES, make_pair, total_bytes
 from lucky_transport.shm.ring import LENGTH_BYTES, STEP, WRITER_PARK, largest_record, ring_bytes, stride_of
@@ -108,21 +109,31 @@ def test_no_park_word_stays_set_after_a_wait(writer: RingWriter, reader: RingRea
     assert memory[PARK : PARK + 4] == memory[room : room + 4] == bytes(4)
 
 
-def test_an_armed_reader_has_its_bell_rung_once_and_a_full_one_blocks_no_writer(memory: mmap) -> None:
-    with EventFd() as bell:
-        writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell.fd)
-        reader = open_reader(memory, RING, SIZE, park=PARK, eventfd=bell.fd)
-        assert writer.try_push(b"unarmed")
-        with pytest.raises(BlockingIOError):
-            os.eventfd_read(bell.fd)
-        assert reader.arm()  # there is something to pop: no bell is needed
-        assert reader.try_pop() == b"unarmed"
-        for count in (0, 2**64 - 2):
-            assert not reader.arm()
-            os.eventfd_write(bell.fd, count)
-            assert writer.try_push(b"armed")
-            assert os.eventfd_read(bell.fd) == (count or 1)
-            assert reader.try_pop() == b"armed"
+def test_an_armed_reader_is_notified_once_and_a_full_or_closed_socket_holds_no_writer_up(memory: mmap) -> None:
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    writer = open_writer(memory, RING, SIZE, park=PARK, socket=here.fileno())
+    reader = open_reader(memory, RING, SIZE, park=PARK)
+
+    def armed() -> None:
+        assert not reader.arm()
+        assert writer.try_push(b"armed")
+        assert reader.try_pop() == b"armed"
+
+    with here:
+        with there:
+            there.setblocking(False)
+            assert writer.try_push(b"unarmed")
+            with pytest.raises(BlockingIOError):
+                there.recv(2)
+            assert reader.arm()  # there is something to pop: no notice is needed
+            assert reader.try_pop() == b"unarmed"
+            armed()
+            assert there.recv(2) == bytes(1)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    here.send(b"x", socket.MSG_DONTWAIT)
+            armed()
+        armed()  # the peer has left
         assert not reader.arm()
         reader.disarm()
         assert memory[PARK] == 0

@@ -5,7 +5,7 @@ Rows of `lucky_park.h`, which the C kit has too, of `_native/wait.c` and of the 
     park_engine    the engine, for actions and commands together: two threads of the client wake it
     park_frame     the client, for a frame
     park_command   the client, for a record of the ring
-    a ring's own   the poller's, which sleeps on eventfds
+    a ring's own   the poller's, which sleeps on sockets
 
 There are no timeouts here: a wake-up that is lost is a sleep for ever. The real waits look again after 30 ms at most.
 """
@@ -104,7 +104,7 @@ def engine_announce(number: int) -> Rows:
 
 
 def ring_publish(word: str, position: int, park: str | None = None, event: str | None = None) -> Rows:
-    """ring_writer.c: ring_publish and ring_wake; `event` is the reader's eventfd, where it has one."""
+    """ring_writer.c: ring_publish and ring_wake; `event` is the reader's socket, where it has one."""
     rows: Rows = [store(word, position, RELEASE, "ring_publish", "__atomic_store_n(r->write, r->position, {})")]
     if park is not None:
         rows += wake(park) if event is None else _notify(park, event)
@@ -112,8 +112,8 @@ def ring_publish(word: str, position: int, park: str | None = None, event: str |
 
 
 def _notify(park: str, event: str) -> Rows:
-    """ring_writer.c: ring_wake of a reader with an eventfd; the write to it is a full fence in the kernel."""
-    notified = exchange("_", event, 1, SEQ_CST, "ring_wake", "notify(eventfd)")
+    """ring_writer.c: ring_wake of a reader with a socket; sending to it is a full fence in the kernel."""
+    notified = exchange("_", event, 1, SEQ_CST, "ring_wake", 'send(socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL)')
     return [*_unpark(park, notified), do(lambda r: {"_": 0})]
 
 
@@ -177,7 +177,7 @@ def _records(count: int) -> Scenario:
 
 
 def _poller(records: tuple[int, ...]) -> Scenario:
-    """poller.py: every ring is armed, then one epoll over their eventfds, edge-triggered: one event word here."""
+    """poller.py: every ring is armed, then one epoll over their sockets, edge-triggered: one event word here."""
     rings = range(len(records))
     writers = tuple(
         Process(

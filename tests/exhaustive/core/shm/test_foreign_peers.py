@@ -61,8 +61,8 @@ listener.listen()
 print("ready", flush=True)
 connection, _ = listener.accept()
 connection.recv(100)
-memory, events = os.memfd_create("rings"), [os.eventfd(0), os.eventfd(0)]
-socket.send_fds(connection, [b"LRRV" + bytes([1, 0, 1, 0, 0, 0, 0, 0, 0, 16, 0, 0])], [memory, *events])
+memory = os.memfd_create("rings")
+socket.send_fds(connection, [b"LRRV" + bytes([2, 0, 1, 0, 0, 0, 0, 0, 0, 16, 0, 0])], [memory])
 connection.recv(100)
 """
 
