@@ -57,6 +57,7 @@ __all__ = [
     "SegmentError",
     "SessionEnded",
     "SpecError",
+    "SpecTypeError",
     "Status",
     "StatusError",
     "TransportError",
@@ -213,6 +214,10 @@ class SpecError(TransportError, ValueError):
 
     wire_code = 15
     grpc_status = Status.INVALID_ARGUMENT
+
+
+class SpecTypeError(SpecError, TypeError):
+    """A value is of a type that does not fit; on the other side of a wire it is a SpecError."""
 
 
 class EngineFailed(TransportError, RuntimeError):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lucky_transport.engine import RESET
-from lucky_transport.errors import LocalProtocolError, PeerTimeout, Unimplemented
+from lucky_transport.errors import LocalProtocolError, PeerTimeout, SpecError, SpecTypeError, Unimplemented
 from lucky_transport.spec.actions import check_actions
 from lucky_transport.spec.batch_spec import BatchSpec
 
@@ -59,22 +59,22 @@ class SentEnvs:
     def check_ids(self, env_ids: ArrayLike | None) -> NDArray[np.int32]:
         """Return the ids of the envs to send, int32 (k,) with k > 0; None stands for all.
 
-        Raises TypeError for what is no integer, ValueError for other shapes, ids out of range and an id twice,
+        Raises SpecTypeError for what is no integer, SpecError for other shapes, ids out of range and an id twice,
         LocalProtocolError for an env that is under way.
         """
         n = self._spec.num_envs
         given = np.arange(n) if env_ids is None else np.asarray(env_ids)
         if given.size and given.dtype.kind not in "iu":
-            raise TypeError(f"env_ids have dtype {given.dtype}, expected integers")
+            raise SpecTypeError(f"env_ids have dtype {given.dtype}, expected integers")
         if given.ndim != 1 or not given.size:
-            raise ValueError(f"env_ids have shape {given.shape}, expected (k,) with k from 1 to {n}")
+            raise SpecError(f"env_ids have shape {given.shape}, expected (k,) with k from 1 to {n}")
         wrong = given[(given < 0) | (given >= n)]
         if wrong.size:
-            raise ValueError(f"env_ids name env {wrong[0]}, expected ids from 0 to {n - 1}")
+            raise SpecError(f"env_ids name env {wrong[0]}, expected ids from 0 to {n - 1}")
         ids = given.astype(np.int32)
         twice = np.flatnonzero(np.bincount(ids) > 1)
         if twice.size:
-            raise ValueError(f"env_ids name env {twice[0]} more than once")
+            raise SpecError(f"env_ids name env {twice[0]} more than once")
         if self.mask[ids].any():
             raise LocalProtocolError(
                 f"send: envs {ids[self.mask[ids]].tolist()} are under way",
@@ -87,21 +87,21 @@ class SentEnvs:
         self, actions: ArrayLike, env_ids: ArrayLike | None, control: NDArray[np.uint8] | None
     ) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.uint8]]:
         """Return actions (k, *action shape), ids and control bytes as they are to be sent; raises as `check_ids` and
-        `check_actions` do, ValueError for control bytes other than 0 and RESET.
+        `check_actions` do, SpecError for control bytes other than 0 and RESET.
         """
         ids = self.check_ids(env_ids)
         rows = check_actions(batch_of(self._spec, ids.size), actions)
         codes = np.zeros(ids.size, np.uint8) if control is None else np.asarray(control)
         if codes.dtype != np.uint8 or codes.shape != ids.shape or (codes & ~np.uint8(RESET)).any():
-            raise ValueError(
+            raise SpecError(
                 f"control is {codes.dtype} {codes.tolist()}, expected uint8 ({ids.size},): 0 or {RESET} per env"
             )
         return rows, ids, codes
 
     def check_least(self, least: int) -> None:
-        """Raise ValueError for less than 1, LocalProtocolError where fewer envs are under way than are waited for."""
+        """Raise SpecError for less than 1, LocalProtocolError where fewer envs are under way than are waited for."""
         if least < 1:
-            raise ValueError(f"recv waits for {least} envs, expected at least 1")
+            raise SpecError(f"recv waits for {least} envs, expected at least 1")
         if least > self.count:
             raise LocalProtocolError(
                 f"recv waits for {least} of {self.count} envs under way",

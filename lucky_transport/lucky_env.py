@@ -127,7 +127,7 @@ class LuckyEnv(Closing):
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Apply an action, (action_size,), for one tick; return observation, reward, terminated, truncated and info.
 
-        Raises EngineFailed (no tick), PeerTimeout, PeerDied, ValueError for values that are no action.
+        Raises EngineFailed (no tick), PeerTimeout, PeerDied, SpecError for values that are no action.
         """
         self._steps += 1
         response = self._step(np.asarray(action, np.float32).ravel().tolist())

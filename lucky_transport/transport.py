@@ -117,7 +117,7 @@ class Transport(Closing, ABC):
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         """Publish one exchange's actions (num_envs, *action shape) and control bytes (None: every env steps).
 
-        Raises ValueError / TypeError for actions of a wrong shape, kind or with NaN or infinite values, before
+        Raises SpecError for actions of a wrong shape, kind or with NaN or infinite values, before
         anything is published; LocalProtocolError when the frame of the last `send` was not received yet.
         """
 
@@ -141,8 +141,8 @@ class Transport(Closing, ABC):
         """Begin a step of each of these envs alone; they begin in turn and end in any order.
 
         actions: (k, *action shape). env_ids: integers (k,), None for all envs. control: uint8 (k,), 0 or RESET. Until
-        all envs under way were received, nothing else may be stepped. Raises, before anything is published, ValueError
-        and TypeError as `send` does and for ids, LocalProtocolError for an env or an exchange under way, Unimplemented
+        all envs under way were received, nothing else may be stepped. Raises, before anything is published, SpecError
+        as `send` does and for ids, LocalProtocolError for an env or an exchange under way, Unimplemented
         where the engine or the transport cannot.
         """
         raise Unimplemented(
@@ -160,7 +160,7 @@ class Transport(Closing, ABC):
         """Return all envs that ended their steps, at least so many, and a frame whose rows of these envs are valid.
 
         The ids are int32 (k,), ascending. The rows of an env are valid until it is sent again; other rows may be just
-        being written. Waits at most until `deadline` (default: the configured step timeout). Raises ValueError,
+        being written. Waits at most until `deadline` (default: the configured step timeout). Raises SpecError,
         LocalProtocolError where fewer are under way, EngineFailed for an env that failed (it is then received, without
         a frame), PeerTimeout (nothing is lost, `recv_envs` may be called again), PeerDied.
         """

@@ -27,7 +27,7 @@ def preparation(spec: BatchSpec, composite: CompositeActions | None, *, strict: 
 
 
 def _checked(spec: BatchSpec, bounds: Bounds, actions: Any) -> NDArray[Any]:
-    """Return the actions as the spec has them; raises ValueError or TypeError for others, also out of bounds."""
+    """Return the actions as the spec has them; raises SpecError for others, also out of bounds."""
     checked = check_actions(spec, actions)
     bounds.check(checked)
     return checked

@@ -88,7 +88,7 @@ class AsyncSteps:
         return self._transport.envs_under_way + np.count_nonzero(self._ready) == self._sent.count
 
     def check_least(self, least: int) -> None:
-        """Raise ValueError and LocalProtocolError as `recv` does."""
+        """Raise SpecError and LocalProtocolError as `recv` does."""
         self._sent.check_least(least)
 
     def send(self, actions: Any, env_ids: ArrayLike | None) -> None:

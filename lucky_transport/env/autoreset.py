@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from lucky_transport.errors import ClosedError, LocalProtocolError, SpecError, TransportError
+from lucky_transport.errors import ClosedError, ConfigError, LocalProtocolError, SpecError, TransportError
 from lucky_transport.spec.batch_spec import BatchSpec
 
 
@@ -71,7 +71,7 @@ def no_envs_error(reason: NotSteppable | None, *, backend: str) -> TransportErro
 def parse_mode(mode: AutoresetMode | str) -> AutoresetMode:
     """Return the mode that `mode` is, names or spells by its value ("NextStep", "NEXT_STEP", "same_step").
 
-    Raises ValueError naming the three modes.
+    Raises ConfigError naming the three modes.
     """
     if isinstance(mode, AutoresetMode):
         return mode
@@ -79,7 +79,7 @@ def parse_mode(mode: AutoresetMode | str) -> AutoresetMode:
     found = by_name.get(_plain(str(mode)))
     if found is None:
         names = ", ".join(repr(known.value) for known in AutoresetMode)
-        raise ValueError(f"autoreset_mode {mode!r}: expected one of {names} or a gymnasium.vector.AutoresetMode")
+        raise ConfigError(f"autoreset_mode {mode!r}: expected one of {names} or a gymnasium.vector.AutoresetMode")
     return found
 
 

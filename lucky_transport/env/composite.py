@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.errors import SpecTypeError
 from lucky_transport.spec.actions import Bounds, check_actions
 from lucky_transport.spec.batch_spec import BatchSpec, Part
 from lucky_transport.spec.composite import Path, Record, flat, nested, place, tree_of, unpack, views
@@ -50,7 +51,7 @@ class CompositeActions:
         `actions`: dicts and tuples nested like the action space, each array (num_envs, *shape); or
         the rows that are written in place, which are not checked.
 
-        Raises TypeError for a wrong nest, and ValueError or TypeError for a part of a wrong shape or dtype or with NaN
+        Raises SpecTypeError for a wrong nest, and SpecError for a part of a wrong shape or dtype or with NaN
         or infinite values.
         """
         if self._written_in_place is not None and actions is self._written_in_place:
@@ -74,7 +75,7 @@ def _action_part(spec: BatchSpec, part: Part, rows: NDArray[Any]) -> _ActionPart
 
 
 def _collect(parts: Any, actions: Any, at: Path, found: list[tuple[_ActionPart, Any]]) -> None:
-    """Append each part with the values given for it; raises TypeError where `actions` are nested otherwise."""
+    """Append each part with the values given for it; raises SpecTypeError where `actions` are nested otherwise."""
     if isinstance(parts, _ActionPart):
         found.append((parts, actions))
         return
@@ -92,13 +93,13 @@ def _collect(parts: Any, actions: Any, at: Path, found: list[tuple[_ActionPart, 
         _collect(parts[number], actions[number], (*at, number), found)
 
 
-def _misfit(at: Path, actions: Any, expected: str) -> TypeError:
+def _misfit(at: Path, actions: Any, expected: str) -> SpecTypeError:
     found = type(actions).__name__
     if isinstance(actions, Mapping):
         found = f"a dict with the keys {list(cast('Mapping[Any, Any]', actions))}"
     elif isinstance(actions, (tuple, list)):
         found = f"a {found} of {len(cast('tuple[Any, ...]', actions))}"
-    return TypeError(f"{place('actions', at)} is {found}, expected {expected}")
+    return SpecTypeError(f"{place('actions', at)} is {found}, expected {expected}")
 
 
 class CompositeObservations:

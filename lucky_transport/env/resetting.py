@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.errors import SpecError, Unimplemented
+from lucky_transport.errors import SpecError, SpecTypeError, Unimplemented
 from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SimulationContract
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import Method, method
@@ -63,13 +63,13 @@ class ResetRequest:
 def read_reset(spec: BatchSpec, seed: Any, options: Any) -> ResetRequest:
     """Return what a reset with these arguments has to do: `seed` a `Seed` or None, `options` a mapping or None.
 
-    Raises TypeError / ValueError naming the offending value (for a mask the same classes as Gymnasium's own vector
-    envs), LocalProtocolError for a partial mask where the engine cannot hold envs.
+    Raises SpecError or SpecTypeError naming the offending value (for a mask also what Gymnasium's own vector envs
+    raise), LocalProtocolError for a partial mask where the engine cannot hold envs.
     """
     if options is None:
         options = {}
     elif not isinstance(options, Mapping):
-        raise TypeError(f"options must be a dict, got {type(options).__name__}: {options!r}")
+        raise SpecTypeError(f"options must be a dict, got {type(options).__name__}: {options!r}")
     known = cast("Mapping[Any, Any]", options)
     mask = _mask(spec.num_envs, known)
     control = check_control(spec, np.where(mask, np.uint8(RESET), np.uint8(HOLD)))
@@ -125,14 +125,14 @@ def _mask(num_envs: int, options: Mapping[Any, Any]) -> NDArray[np.bool_]:
         return np.ones(num_envs, np.bool_)
     given: Any = options["reset_mask"]
     if not isinstance(given, np.ndarray):
-        raise TypeError(f"options['reset_mask'] must be a numpy array, got {type(given).__name__}: {given!r}")
+        raise SpecTypeError(f"options['reset_mask'] must be a numpy array, got {type(given).__name__}: {given!r}")
     mask = cast("NDArray[Any]", given)
     if mask.shape != (num_envs,):
-        raise ValueError(f"options['reset_mask'] must have shape ({num_envs},), got {mask.shape}")
+        raise SpecError(f"options['reset_mask'] must have shape ({num_envs},), got {mask.shape}")
     if mask.dtype != np.bool_:
-        raise TypeError(f"options['reset_mask'] must have dtype bool, got {mask.dtype}")
+        raise SpecTypeError(f"options['reset_mask'] must have dtype bool, got {mask.dtype}")
     if not mask.any():
-        raise ValueError(f"options['reset_mask'] must have at least one True, got {mask}")
+        raise SpecError(f"options['reset_mask'] must have at least one True, got {mask}")
     return mask.copy()
 
 
@@ -142,13 +142,13 @@ def _seeds(num_envs: int, seed: Any, mask: NDArray[np.bool_]) -> SetSeedsRequest
     if isinstance(seed, (Sequence, np.ndarray)) and not (isinstance(seed, np.ndarray) and seed.ndim == 0):
         seeds = [None if one is None else _index(one) for one in cast("Sequence[Any]", seed)]
         if len(seeds) != num_envs:
-            raise ValueError(f"{len(seeds)} seeds for {num_envs} envs: pass one per env, or a single integer")
+            raise SpecError(f"{len(seeds)} seeds for {num_envs} envs: pass one per env, or a single integer")
     else:
         first = _index(seed)
         seeds = [first + i for i in range(num_envs)]
     for i, one in enumerate(seeds):
         if one is not None and not 0 <= one < _SEED_LIMIT:
-            raise ValueError(f"seed {one} of env {i}: expected 0 <= seed < 2**64")
+            raise SpecError(f"seed {one} of env {i}: expected 0 <= seed < 2**64")
     given = mask & np.array([one is not None for one in seeds])
     if not given.any():
         return None
@@ -159,7 +159,7 @@ def _index(seed: Any) -> int:
     try:
         return operator.index(seed)
     except TypeError:
-        raise TypeError(f"seed {seed!r}: expected an integer, a list of integers (one per env) or None") from None
+        raise SpecTypeError(f"seed {seed!r}: expected an integer, a list of integers (one per env) or None") from None
 
 
 def _options(options: Mapping[Any, Any]) -> SetResetOptionsRequest | None:
@@ -175,11 +175,11 @@ def _json(options: Mapping[Any, Any]) -> str:
     parts: list[str] = []
     for key, value in options.items():
         if not isinstance(key, str):
-            raise TypeError(f"options[{key!r}]: keys must be strings, got {type(key).__name__}")
+            raise SpecTypeError(f"options[{key!r}]: keys must be strings, got {type(key).__name__}")
         try:
             parts.append(f"{json.dumps(key)}:{json.dumps(value, default=_json_value, allow_nan=False)}")
         except (TypeError, ValueError) as error:
-            raise TypeError(f"options[{key!r}] = {value!r} cannot go to the engine as JSON: {error}") from error
+            raise SpecTypeError(f"options[{key!r}] = {value!r} cannot go to the engine as JSON: {error}") from error
         except RecursionError:
             raise SpecError(
                 f"options[{key!r}] is nested too deeply to go to the engine as JSON", hint="pass flatter options"
@@ -198,11 +198,13 @@ def _contract(randomization: Any) -> SimulationContract:
     if isinstance(randomization, SimulationContract):
         randomization = {field.name: getattr(randomization, field.name) for field in fields_of(SimulationContract)}
     if not isinstance(randomization, Mapping):
-        raise TypeError(
+        raise SpecTypeError(
             f"options['randomization'] must be a SimulationContract or a dict of its fields, "
             f"got {type(randomization).__name__}"
         )
     try:
         return message_from(SimulationContract, cast("Mapping[Any, Any]", randomization))
     except EncodeError as error:
-        raise error.within("options['randomization']") from None
+        raise (SpecTypeError if isinstance(error, TypeError) else SpecError)(
+            str(error.within("options['randomization']"))
+        ) from None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from lucky_transport import native
 from lucky_transport.env.composite import CompositeObservations
 from lucky_transport.env.infos import Info, InfoParts, TermColumns
+from lucky_transport.errors import SpecError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 
@@ -67,14 +68,14 @@ class StepResults:
     ) -> NDArray[np.float32]:
         """Return the engine's `total`, or what `reward_fn` returns, 0 for envs that have not `stepped`: (num_envs,).
 
-        Raises ValueError for what is no reward for each env.
+        Raises SpecError for what is no reward for each env.
         """
         if self._reward_fn is None:
             return total
         # a copy: what the caller's function keeps or changes must not show up in info
         rewards: Any = np.asarray(self._reward_fn(dict(zip(self.columns.names, signals.copy(), strict=True))))
         if rewards.shape != (self._num_envs,) or rewards.dtype.kind not in "fiub":
-            raise ValueError(
+            raise SpecError(
                 f"reward_fn returned {rewards.dtype} {rewards.shape}, expected real numbers of shape "
                 f"({self._num_envs},)"
             )

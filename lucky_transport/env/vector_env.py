@@ -44,6 +44,7 @@ from lucky_transport.env.tensors import TorchObservations
 from lucky_transport.errors import (
     Busy,
     ClosedError,
+    ConfigError,
     EngineFailed,
     LocalProtocolError,
     PeerDied,
@@ -97,11 +98,11 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         lets `render` return images of `camera` (default: the engine's first), of `render_size` (width, height) or the
         camera's own. `recipe`: a picklable function that makes an env like this one; pickling needs it.
 
-        Raises ValueError for an unknown mode or validation, SpecError for a mode that the engine cannot do,
+        Raises ConfigError for an unknown mode or validation, SpecError for a mode that the engine cannot do,
         Unimplemented for a render mode of an engine without a camera, UnknownName for an unknown camera.
         """
         if validate not in ("pass", "strict"):
-            raise ValueError(f"validate {validate!r}: expected 'pass' or 'strict'")
+            raise ConfigError(f"validate {validate!r}: expected 'pass' or 'strict'")
         spec = transport.spec
         mode = parse_mode(autoreset_mode)
         check_mode(mode, spec, spec.hold and transport.capabilities.hold)
@@ -148,7 +149,7 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         parts), rewards float32 (num_envs,), terminated and truncated bool (num_envs,), and info (see
         `lucky_transport.env.infos`).
 
-        Raises ValueError or TypeError for wrong actions, NeedsReset where a reset must come first, PeerDied,
+        Raises SpecError for wrong actions, NeedsReset where a reset must come first, PeerDied,
         PeerTimeout, EngineFailed, ClosedError.
         """
         if self._not_steppable is not None:
@@ -196,7 +197,7 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
             frame = self.transport.recv()
         except BaseException as error:
             self._not_steppable = None
-            self._note_failure(error, sent=True)
+            self._note_failure(error)
             raise
         self._not_steppable, self._frame = None, frame
         if frame.any_ended or self._control is not None:
@@ -210,7 +211,7 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         all envs. An env may be sent again when `recv` has returned it. An env that ended is reset instead, as
         `autoreset_mode` says. The engine must step its envs independently, over shm or inproc.
 
-        Raises ValueError or TypeError for wrong actions or ids, LocalProtocolError for an env under way, NeedsReset
+        Raises SpecError for wrong actions or ids, LocalProtocolError for an env under way, NeedsReset
         where a reset must come first, Unimplemented where the engine or the transport steps envs together only,
         PeerDied, ClosedError. Nothing was sent then.
         """
@@ -283,7 +284,7 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         try:
             self._frame = frame = self.transport.step(self._neutral_actions, control)
         except BaseException as error:
-            self._note_failure(error, sent=True)
+            self._note_failure(error)
             raise
         return frame
 
@@ -318,7 +319,7 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
                 self._tensors.before_exchange()
             frame = self.transport.step(self._neutral_actions, request.control)
         except BaseException as error:
-            self._note_failure(error, sent=True)
+            self._note_failure(error)
             raise
         self._not_steppable, self._frame = None, frame
         still = None if self._ended is None else self._ended & ~request.mask
@@ -334,16 +335,11 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
                 self.transport.recv()
             self._outstanding = False
 
-    def _note_failure(self, error: BaseException, *, sent: bool = False) -> None:
-        """Remember what a failed exchange means for the next call; raise `error` anew where the env knows more of it.
-
-        sent: something may have reached the engine before `error` was raised.
-        """
+    def _note_failure(self, error: BaseException) -> None:
+        """Remember what a failed exchange means for the next call; raise it anew where the env knows more of it."""
         if not isinstance(error, (PeerDied, LocalProtocolError, ClosedError, SpecError)):
-            ours = isinstance(error, TransportError)
-            if ours or sent or not isinstance(error, (ValueError, TypeError)):
-                self._not_steppable = NotSteppable.LOST
-                self._outstanding = True
+            self._not_steppable = NotSteppable.LOST
+            self._outstanding = True
         self._connection.explain(error)
 
     def _state_error(self, what: str) -> TransportError:

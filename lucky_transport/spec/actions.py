@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lucky_transport.errors import LocalProtocolError
+from lucky_transport.errors import LocalProtocolError, SpecError, SpecTypeError
 from lucky_transport.spec.array_spec import value_range
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
@@ -23,18 +23,22 @@ def check_actions(spec: BatchSpec, actions: ArrayLike, name: str = "actions") ->
 
     What lies on a GPU, of PyTorch or CuPy, is copied to the host first, after the work of the present stream.
 
-    Raises TypeError for what is no real number, ValueError for a wrong shape, for NaN or infinite values and for
+    Raises SpecTypeError for what is no real number, SpecError for a wrong shape, for NaN or infinite values and for
     integers that the dtype cannot hold; both name the first offending place. `name` is what the text calls them.
     """
-    array = np.asarray(on_host(actions))
+    try:
+        array = np.asarray(on_host(actions))
+    except ValueError as error:  # lists of several lengths
+        raise SpecError(f"{name} are no array: {error}") from None
     wanted = np.dtype(spec.action.dtype)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} have dtype {array.dtype}, expected real numbers that cast to {wanted}")
+        raise SpecTypeError(f"{name} have dtype {array.dtype}, expected real numbers that cast to {wanted}")
     if wanted.kind in "iub" and array.dtype.kind == "f":
-        raise TypeError(f"{name} have dtype {array.dtype}, expected integers ({wanted}): the action space is discrete")
+        expected = f"integers ({wanted}): the action space is discrete"
+        raise SpecTypeError(f"{name} have dtype {array.dtype}, expected {expected}")
     shape = spec.action_shape
     if array.shape != shape:
-        raise ValueError(f"{name} have shape {array.shape}, expected {shape}{_first_difference(array.shape, shape)}")
+        raise SpecError(f"{name} have shape {array.shape}, expected {shape}{_first_difference(array.shape, shape)}")
     if array.dtype != wanted:
         if wanted.kind in "iub":
             _check_range(name, array, wanted)
@@ -45,7 +49,7 @@ def check_actions(spec: BatchSpec, actions: ArrayLike, name: str = "actions") ->
         finite = np.isfinite(array)
         if np.count_nonzero(finite) != finite.size:  # a fifth of what `all` takes for a few values
             at = _first(~finite)
-            raise ValueError(
+            raise SpecError(
                 f"{name} are not finite: {array[at]} at {list(at)} (env {at[0]}); nothing was sent to the engine"
             )
     return array
@@ -61,12 +65,12 @@ def on_host(actions: Any) -> Any:
 
 
 def _check_range(name: str, integers: NDArray[Any], wanted: np.dtype[Any]) -> None:
-    """Raise ValueError for the first value that a cast to `wanted` would turn into another one."""
+    """Raise SpecError for the first value that a cast to `wanted` would turn into another one."""
     least, most = value_range(wanted)
     outside = (integers < least) | (integers > most)
     if outside.any():
         at = _first(outside)
-        raise ValueError(
+        raise SpecError(
             f"{name} do not fit {wanted}: {integers[at]} at {list(at)} (env {at[0]}); nothing was sent to the engine"
         )
 
@@ -86,11 +90,11 @@ def _first_difference(got: tuple[int, ...], expected: tuple[int, ...]) -> str:
 def check_control(spec: BatchSpec, control: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return `control` as contiguous uint8 (num_envs,).
 
-    Raises ValueError for a wrong shape or dtype, LocalProtocolError for HOLD where the engine has no hold.
+    Raises SpecError for a wrong shape or dtype, LocalProtocolError for HOLD where the engine has no hold.
     """
     control = np.asarray(control)
     if control.dtype != np.uint8 or control.shape != (spec.num_envs,):
-        raise ValueError(
+        raise SpecError(
             f"control is {control.dtype} {control.shape}, expected uint8 ({spec.num_envs},): one byte per env"
         )
     if not spec.hold and (control & 2).any():
@@ -117,13 +121,13 @@ class Bounds:
         return int(np.count_nonzero(self._outside(actions)))
 
     def check(self, actions: NDArray[Any], name: str = "actions") -> None:
-        """Raise ValueError naming the first value of a checked batch that lies outside the bounds."""
+        """Raise SpecError naming the first value of a checked batch that lies outside the bounds."""
         if not self.count_outside(actions):
             return
         low = np.broadcast_to(np.asarray(-np.inf if self.low is None else self.low), actions.shape)
         high = np.broadcast_to(np.asarray(np.inf if self.high is None else self.high), actions.shape)
         at = _first(self._outside(actions))
-        raise ValueError(
+        raise SpecError(
             f"{name} are out of bounds: {actions[at]} at {list(at)} (env {at[0]}), expected {low[at]} to {high[at]}; "
             f"nothing was sent to the engine"
         )

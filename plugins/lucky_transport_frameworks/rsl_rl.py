@@ -18,6 +18,7 @@ from rsl_rl.env import VecEnv
 from tensordict import TensorDict
 
 from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.errors import SpecError
 from lucky_transport_frameworks.modes import check_made_for
 
 
@@ -45,7 +46,7 @@ class LuckyVecEnv(VecEnv):
         """Take over `env` and reset it with `seed`.
 
         `groups`: name of a group -> names of the observation terms in it (`env.batch_spec.observation_terms`); None:
-        all of them are "policy". Raises ConfigError unless the env was made with `framework="rsl_rl"`, ValueError for
+        all of them are "policy". Raises ConfigError unless the env was made with `framework="rsl_rl"`, SpecError for
         an unknown term.
         """
         check_made_for("rsl_rl", env)
@@ -109,5 +110,5 @@ def _columns(
         start += size
     unknown = sorted({name for names in groups.values() for name in names} - places.keys())
     if unknown:
-        raise ValueError(f"no observation terms {unknown}; there are: {', '.join(places) or 'none'}")
+        raise SpecError(f"no observation terms {unknown}; there are: {', '.join(places) or 'none'}")
     return {group: [column for name in names for column in places[name]] for group, names in groups.items()}

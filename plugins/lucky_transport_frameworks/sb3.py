@@ -17,6 +17,7 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
 from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.errors import SpecError
 from lucky_transport_frameworks.modes import check_made_for
 
 _Indices = None | int | Iterable[int]
@@ -102,10 +103,10 @@ class LuckyVecEnv(VecEnv):
 
 
 def _common(options: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the options that all envs share; raises ValueError where they differ: an engine takes one set."""
+    """Return the options that all envs share; raises SpecError where they differ: an engine takes one set."""
     for index, one in enumerate(options):
         if one != options[0]:
-            raise ValueError(
+            raise SpecError(
                 f"options of env {index} are {one!r}, those of env 0 {options[0]!r}: pass one dict to set_options()"
             )
     return options[0] or None

@@ -29,6 +29,7 @@ from lucky_transport.errors import (
     PeerDied,
     PeerTimeout,
     RemoteProtocolError,
+    SpecError,
     TransportError,
 )
 from lucky_transport.fork import on_child
@@ -203,7 +204,7 @@ class ShmTransport(EnvsTransport):
         if code == Result.OUT_OF_ORDER:
             self._check_segment()
         if code:
-            raise ValueError(f"the actions changed while they were sent (native check: {code})")
+            raise SpecError(f"the actions changed while they were sent (native check: {code})")
 
     def _send_those_there(self, control: NDArray[np.uint8] | None) -> int:
         """Publish an exchange whose actions lie in the engine's device memory."""

@@ -14,7 +14,15 @@ from gymnasium.vector import AutoresetMode
 from lucky_transport import api
 from lucky_transport.env.autoreset import NeedsReset
 from lucky_transport.env.vector_env import EnvBatch, VectorEnv
-from lucky_transport.errors import ClosedError, EngineFailed, LocalProtocolError, PeerTimeout, Unimplemented
+from lucky_transport.errors import (
+    ClosedError,
+    EngineFailed,
+    LocalProtocolError,
+    PeerTimeout,
+    SpecError,
+    SpecTypeError,
+    Unimplemented,
+)
 from lucky_transport.testing.async_envs_contract import GatedEngine
 from tests.support.scripted_engine import ScriptedEngine
 
@@ -64,7 +72,7 @@ def test_a_reward_function_and_strict_validation_see_the_rows_of_the_batch() -> 
 
     with api.make("toy", ENVS, transport="inproc", options=OPTIONS, reward_fn=doubled, validate="strict") as strict:
         strict.reset(seed=1)
-        with pytest.raises(ValueError, match=r"actions are out of bounds: 3.0 at \[1, 0\]"):
+        with pytest.raises(SpecError, match=r"actions are out of bounds: 3.0 at \[1, 0\]"):
             strict.send(np.array([[0, 0], [3, 0]], np.float32), [2, 3])
         sent(strict, 2, 3)
         assert strict.recv(2, WAIT_S).rewards.tolist() == [2.0, 2.0]
@@ -119,12 +127,12 @@ def test_a_step_resets_the_envs_that_ended_on_their_own() -> None:
     ("call", "kind", "text"),
     [
         (lambda env: env.recv(3), LocalProtocolError, "recv waits for 3 of 2 envs under way; send more envs first"),
-        (lambda env: env.recv(0), ValueError, "recv waits for 0 envs, expected at least 1"),
+        (lambda env: env.recv(0), SpecError, "recv waits for 0 envs, expected at least 1"),
         (lambda env: sent(env, 0, 2), LocalProtocolError, r"send: envs \[0\] are under way; receive an env before"),
-        (lambda env: sent(env, 2, 2), ValueError, "env_ids name env 2 more than once"),
-        (lambda env: env.send(ACTIONS[0][:1], [ENVS]), ValueError, "env_ids name env 4, expected ids from 0 to 3"),
-        (lambda env: env.send(ACTIONS[0][:1], [0.5]), TypeError, "env_ids have dtype float64, expected integers"),
-        (lambda env: env.send(ACTIONS[0], [2]), ValueError, r"actions have shape \(4, 2\), expected \(1, 2\)"),
+        (lambda env: sent(env, 2, 2), SpecError, "env_ids name env 2 more than once"),
+        (lambda env: env.send(ACTIONS[0][:1], [ENVS]), SpecError, "env_ids name env 4, expected ids from 0 to 3"),
+        (lambda env: env.send(ACTIONS[0][:1], [0.5]), SpecTypeError, "env_ids have dtype float64, expected integers"),
+        (lambda env: env.send(ACTIONS[0], [2]), SpecError, r"actions have shape \(4, 2\), expected \(1, 2\)"),
         (
             lambda env: env.step(ACTIONS[0]),
             LocalProtocolError,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.errors import SpecError, SpecTypeError
 from lucky_transport.spec.composite import flat, unpack, views
 from lucky_transport.testing.trajectories import random_actions
 from lucky_transport.transport import Frame
@@ -72,28 +73,28 @@ def test_every_part_of_an_action_arrives_cast_like_a_plain_action(make: Make) ->
 
 
 PARTS: list[tuple[str, Any, type[Exception], str]] = [
-    ("push", np.full((3, 2), np.nan), ValueError, 'actions["push"] are not finite: nan at [0, 0] (env 0)'),
-    ("push", np.full((3, 2), np.inf), ValueError, 'actions["push"] are not finite: inf'),
-    ("push", np.zeros((3, 3)), ValueError, 'actions["push"] have shape (3, 3), expected (3, 2)'),
-    ("push", "left", TypeError, 'actions["push"] have dtype <U4'),
-    ("gears", np.full((3, 2), 0.5), TypeError, 'actions["gears"] have dtype float64, expected integers (int64)'),
-    ("buttons", np.full((3, 3), 300), ValueError, 'actions["buttons"] do not fit int8: 300 at [0, 0] (env 0)'),
-    ("mode", np.zeros(2, np.int64), ValueError, 'actions["mode"] have shape (2,), expected (3,)'),
+    ("push", np.full((3, 2), np.nan), SpecError, 'actions["push"] are not finite: nan at [0, 0] (env 0)'),
+    ("push", np.full((3, 2), np.inf), SpecError, 'actions["push"] are not finite: inf'),
+    ("push", np.zeros((3, 3)), SpecError, 'actions["push"] have shape (3, 3), expected (3, 2)'),
+    ("push", "left", SpecTypeError, 'actions["push"] have dtype <U4'),
+    ("gears", np.full((3, 2), 0.5), SpecTypeError, 'actions["gears"] have dtype float64, expected integers (int64)'),
+    ("buttons", np.full((3, 3), 300), SpecError, 'actions["buttons"] do not fit int8: 300 at [0, 0] (env 0)'),
+    ("mode", np.zeros(2, np.int64), SpecError, 'actions["mode"] have shape (2,), expected (3,)'),
 ]
 KEYS = "expected a dict with the keys ['push', 'gears'"
 
 #: What is made of right actions, and the words of its refusal.
 REFUSALS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     *((lambda given, part=part, value=value: given | {part: value}, kind, text) for part, value, kind, text in PARTS),
-    (lambda given: list(given.values()), TypeError, f"actions is a list of 4, {KEYS}"),
-    (lambda given: None, TypeError, "actions is NoneType, expected a dict"),
+    (lambda given: list(given.values()), SpecTypeError, f"actions is a list of 4, {KEYS}"),
+    (lambda given: None, SpecTypeError, "actions is NoneType, expected a dict"),
     (
         lambda given: given | {"brake": 1},
-        TypeError,
+        SpecTypeError,
         "actions is a dict with the keys ['push', 'gears', 'buttons', 'mode'",
     ),
-    (lambda given: {"push": given["push"]}, TypeError, f"actions is a dict with the keys ['push'], {KEYS}"),
-    (lambda given: np.zeros((3, 256), np.uint8), TypeError, "actions is ndarray, expected a dict"),
+    (lambda given: {"push": given["push"]}, SpecTypeError, f"actions is a dict with the keys ['push'], {KEYS}"),
+    (lambda given: np.zeros((3, 256), np.uint8), SpecTypeError, "actions is ndarray, expected a dict"),
 ]
 
 

@@ -16,7 +16,7 @@ from lucky_transport import api
 from lucky_transport.engine import RESET
 from lucky_transport.env.autoreset import parse_mode
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import EngineFailed, SpecError
+from lucky_transport.errors import ConfigError, EngineFailed, SpecError
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 
@@ -51,7 +51,7 @@ def test_a_mode_may_be_spelled_by_value_or_name(text: str) -> None:
 
 @pytest.mark.parametrize("mode", ["", "same", 3])
 def test_an_unknown_mode_is_refused_with_the_three(mode: Any) -> None:
-    with pytest.raises(ValueError, match="expected one of 'NextStep', 'SameStep', 'Disabled' or a gymnasium"):
+    with pytest.raises(ConfigError, match="expected one of 'NextStep', 'SameStep', 'Disabled' or a gymnasium"):
         api.make("toy", transport="inproc", autoreset_mode=mode)
 
 

@@ -21,6 +21,7 @@ from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import (
     ClosedError,
+    ConfigError,
     EngineFailed,
     PeerDied,
     PeerTimeout,
@@ -123,7 +124,7 @@ def test_an_env_that_is_forgotten_is_closed() -> None:
 
 def test_an_env_that_could_not_be_made_leaves_the_transport_to_its_owner() -> None:
     transport = Unlucky()
-    with pytest.raises(ValueError, match="autoreset_mode"):
+    with pytest.raises(ConfigError, match="autoreset_mode"):
         VectorEnv(transport, autoreset_mode="never")
     gc.collect()
     assert transport.closed == 0

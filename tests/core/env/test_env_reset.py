@@ -18,7 +18,7 @@ from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.resetting import neutral_actions, read_reset
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import LocalProtocolError, SpecError
+from lucky_transport.errors import LocalProtocolError, SpecError, SpecTypeError
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import SetResetOptionsRequest, SetResetOptionsResponse, SimulationContract
@@ -141,8 +141,9 @@ def test_a_wrong_mask_raises_the_class_gymnasium_raises(mask: Any, kind: type[Ex
     theirs.close()
     with _make() as env:
         env.reset()
-        with pytest.raises(kind, match=text):
+        with pytest.raises(kind, match=text) as raised:
             env.reset(options={"reset_mask": mask})
+    assert isinstance(raised.value, SpecError)
 
 
 def test_the_first_reset_must_reset_every_env() -> None:
@@ -243,36 +244,45 @@ def test_randomization_is_a_contract_or_a_dict_of_its_fields(randomization: Any)
 
 #: Of which no reset is made: its seed, its options, and what is raised.
 REFUSALS: list[tuple[Any, Any, type[Exception], str]] = [
-    (-1, None, ValueError, "seed -1 of env 0: expected 0 <= seed"),
-    (1 << 64, None, ValueError, r"seed 18446744073709551616 of env 0"),
-    ((1 << 64) - 1, None, ValueError, r"of env 1: expected 0 <= seed < 2\*\*64"),
-    ([1, 2], None, ValueError, "2 seeds for 3 envs: pass one per env, or a single integer"),
-    ([1, 2, -3], None, ValueError, "seed -3 of env 2"),
-    (1.5, None, TypeError, "seed 1.5: expected an integer"),
-    ("5", None, TypeError, "seed '5': expected an integer"),
-    ([1, 2, 3.0], None, TypeError, "seed 3.0: expected an integer"),
-    (np.array([1.0, 2.0, 3.0]), None, TypeError, "expected an integer"),
-    (None, ["a"], TypeError, r"options must be a dict, got list: \['a'\]"),
-    (None, {3: 4}, TypeError, r"options\[3\]: keys must be strings, got int"),
+    (-1, None, SpecError, "seed -1 of env 0: expected 0 <= seed"),
+    (1 << 64, None, SpecError, r"seed 18446744073709551616 of env 0"),
+    ((1 << 64) - 1, None, SpecError, r"of env 1: expected 0 <= seed < 2\*\*64"),
+    ([1, 2], None, SpecError, "2 seeds for 3 envs: pass one per env, or a single integer"),
+    ([1, 2, -3], None, SpecError, "seed -3 of env 2"),
+    (1.5, None, SpecTypeError, "seed 1.5: expected an integer"),
+    ("5", None, SpecTypeError, "seed '5': expected an integer"),
+    ([1, 2, 3.0], None, SpecTypeError, "seed 3.0: expected an integer"),
+    (np.array([1.0, 2.0, 3.0]), None, SpecTypeError, "expected an integer"),
+    (None, ["a"], SpecTypeError, r"options must be a dict, got list: \['a'\]"),
+    (None, {3: 4}, SpecTypeError, r"options\[3\]: keys must be strings, got int"),
     *(
-        (None, {"fine": 1, **option}, TypeError, rf"options\['{next(iter(option))}'\] = .* cannot go to the engine as")
+        (
+            None,
+            {"fine": 1, **option},
+            SpecTypeError,
+            rf"options\['{next(iter(option))}'\] = .* cannot go to the engine as",
+        )
         for option in ({"when": object()}, {"rate": float("nan")}, {"ids": {1, 2}}, {"x": 1j})
     ),
     *(
         (None, {"randomization": given}, kind, text)
         for given, kind, text in (
-            ({"fricton_range": [1, 2]}, ValueError, "no field 'fricton_range'; did you mean 'friction_range'. known: "),
-            ({"gravity": 1}, ValueError, "no field 'gravity'; known: pose_position_noise, "),
+            ({"fricton_range": [1, 2]}, SpecError, "no field 'fricton_range'; did you mean 'friction_range'. known: "),
+            ({"gravity": 1}, SpecError, "no field 'gravity'; known: pose_position_noise, "),
             (
                 {"friction_range": 3},
-                TypeError,
+                SpecTypeError,
                 r"options\['randomization'\]\.friction_range: expected a sequence, got 3",
             ),
-            ({"friction_range": "ab"}, TypeError, r"\.friction_range: expected a sequence, got 'ab'"),
-            ({"friction_range": ["a", "b"]}, TypeError, r"\.friction_range\[0\]: expected a number, got 'a'"),
-            ({"joint_position_noise": [1]}, TypeError, r"\.joint_position_noise: expected a number, got \[1\]"),
-            ({"terrain_type": 3}, TypeError, r"\.terrain_type: expected text, got 3"),
-            ([("friction_range", [1])], TypeError, "must be a SimulationContract or a dict of its fields, got list"),
+            ({"friction_range": "ab"}, SpecTypeError, r"\.friction_range: expected a sequence, got 'ab'"),
+            ({"friction_range": ["a", "b"]}, SpecTypeError, r"\.friction_range\[0\]: expected a number, got 'a'"),
+            ({"joint_position_noise": [1]}, SpecTypeError, r"\.joint_position_noise: expected a number, got \[1\]"),
+            ({"terrain_type": 3}, SpecTypeError, r"\.terrain_type: expected text, got 3"),
+            (
+                [("friction_range", [1])],
+                SpecTypeError,
+                "must be a SimulationContract or a dict of its fields, got list",
+            ),
         )
     ),
 ]

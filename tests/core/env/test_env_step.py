@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import TransportError
+from lucky_transport.errors import ConfigError, SpecError, SpecTypeError, TransportError
 
 Rewards = Callable[[dict[str, NDArray[np.float32]]], Any]
 
@@ -127,9 +127,9 @@ def test_a_step_does_as_much_in_python_for_many_envs_as_for_few(mode: str) -> No
 @pytest.mark.parametrize(
     ("actions", "kind", "text"),
     [
-        (np.zeros((4, 2)), ValueError, "axis 0 has 4 instead of 3"),
-        (np.full((3, 2), np.nan), ValueError, "not finite"),
-        (np.full((3, 2), "x"), TypeError, "expected real numbers"),
+        (np.zeros((4, 2)), SpecError, "axis 0 has 4 instead of 3"),
+        (np.full((3, 2), np.nan), SpecError, "not finite"),
+        (np.full((3, 2), "x"), SpecTypeError, "expected real numbers"),
     ],
 )
 @pytest.mark.parametrize("validate", ["pass", "strict"])
@@ -150,14 +150,14 @@ def test_strict_validation_names_the_first_action_out_of_bounds_and_sends_nothin
         plain.reset(seed=0)
         actions = _actions(env)
         actions[1, 1] = -1.5
-        with pytest.raises(ValueError, match=r"out of bounds: -1\.5 at \[1, 1\] \(env 1\), expected -1\.0 to 1\.0;"):
+        with pytest.raises(SpecError, match=r"out of bounds: -1\.5 at \[1, 1\] \(env 1\), expected -1\.0 to 1\.0;"):
             env.step(actions)
         assert env.out_of_bounds == 0
         assert env.step(_actions(env))[0].tobytes() == plain.step(_actions(plain))[0].tobytes()
 
 
 def test_an_unknown_validation_is_refused() -> None:
-    with pytest.raises(ValueError, match="validate 'loose': expected 'pass' or 'strict'"):
+    with pytest.raises(ConfigError, match="validate 'loose': expected 'pass' or 'strict'"):
         _make(validate="loose")
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport import api
-from lucky_transport.errors import LocalProtocolError
+from lucky_transport.errors import LocalProtocolError, SpecError, SpecTypeError
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.spec.array_spec import DTYPES
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
@@ -36,16 +36,16 @@ def test_integers_that_the_dtype_cannot_hold_are_refused_and_not_wrapped(dtype: 
     spec = _spec(action=ArraySpec(dtype, (3,)))
     actions = np.zeros((2, 3), np.uint64 if value >= 1 << 63 else np.int64)
     actions[1, 2] = value
-    with pytest.raises(ValueError, match=rf"^actions do not fit {dtype}: {value} at \[1, 2\] \(env 1\); nothing was"):
+    with pytest.raises(SpecError, match=rf"^actions do not fit {dtype}: {value} at \[1, 2\] \(env 1\); nothing was"):
         check_actions(spec, actions)
     actions[1, 2] = 1
     assert check_actions(spec, actions).dtype == dtype
 
 
 def test_the_text_calls_actions_by_the_name_they_have() -> None:
-    with pytest.raises(ValueError, match=r'^actions\["arm"\] have shape \(2,\), expected \(2, 3\)'):
+    with pytest.raises(SpecError, match=r'^actions\["arm"\] have shape \(2,\), expected \(2, 3\)'):
         check_actions(_spec(), np.zeros(2), 'actions["arm"]')
-    with pytest.raises(ValueError, match=r'^actions\["arm"\] are out of bounds: 2'):
+    with pytest.raises(SpecError, match=r'^actions\["arm"\] are out of bounds: 2'):
         Bounds(ArraySpec("float32", (3,), -1, 1)).check(np.full((2, 3), 2, np.float32), 'actions["arm"]')
 
 
@@ -70,13 +70,14 @@ def test_any_memory_layout_becomes_contiguous() -> None:
 @pytest.mark.parametrize(
     ("actions", "kind", "text"),
     [
-        (np.zeros((3, 3)), ValueError, r"shape \(3, 3\), expected \(2, 3\): axis 0 has 3 instead of 2"),
-        (np.zeros((2, 4)), ValueError, r"shape \(2, 4\), expected \(2, 3\): axis 1 has 4 instead of 3"),
-        (np.zeros(6), ValueError, r"shape \(6,\), expected \(2, 3\): 1 axes instead of 2"),
-        (np.full((2, 3), "left"), TypeError, r"dtype <U4, expected real numbers that cast to float32"),
-        (np.zeros((2, 3), complex), TypeError, r"dtype complex128, expected real numbers"),
-        (np.full((2, 3), None), TypeError, r"dtype object, expected real numbers"),
-        (None, TypeError, r"dtype object, expected real numbers"),
+        ([[1], [1, 2]], SpecError, "actions are no array"),
+        (np.zeros((3, 3)), SpecError, r"shape \(3, 3\), expected \(2, 3\): axis 0 has 3 instead of 2"),
+        (np.zeros((2, 4)), SpecError, r"shape \(2, 4\), expected \(2, 3\): axis 1 has 4 instead of 3"),
+        (np.zeros(6), SpecError, r"shape \(6,\), expected \(2, 3\): 1 axes instead of 2"),
+        (np.full((2, 3), "left"), SpecTypeError, r"dtype <U4, expected real numbers that cast to float32"),
+        (np.zeros((2, 3), complex), SpecTypeError, r"dtype complex128, expected real numbers"),
+        (np.full((2, 3), None), SpecTypeError, r"dtype object, expected real numbers"),
+        (None, SpecTypeError, r"dtype object, expected real numbers"),
     ],
 )
 def test_a_wrong_batch_is_refused_with_its_values(actions: Any, kind: type[Exception], text: str) -> None:
@@ -92,7 +93,7 @@ def test_the_first_value_that_is_not_finite_is_named(at: tuple[int, int], value:
     actions = np.zeros((2, 3))
     actions[at] = value
     actions[1, 2] = np.nan
-    with pytest.raises(ValueError, match=rf"at \[{at[0]}, {at[1]}\] \(env {at[0]}\); nothing was sent"):
+    with pytest.raises(SpecError, match=rf"at \[{at[0]}, {at[1]}\] \(env {at[0]}\); nothing was sent"):
         check_actions(_spec(), actions)
 
 
