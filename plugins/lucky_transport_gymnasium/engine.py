@@ -115,7 +115,7 @@ class GymnasiumEngine(Engine):
         self.spec = _spec(env_id, envs)
         self._seeds: dict[int, int] = {} if seed is None else {i: seed + i for i in range(len(envs))}
         self._options: dict[str, Any] | None = None
-        self._has_dropped = False
+        self._dropped: set[Any] = set()
         self._buffers: Buffers
         self._rows: _Rows
 
@@ -167,10 +167,10 @@ class GymnasiumEngine(Engine):
         out.truncated[index] = bool(truncated)
 
     def _drop(self, info: Any) -> None:
-        """Say once that an env's info does not reach the client."""
-        if not self._has_dropped and isinstance(info, Mapping) and info:
-            self._has_dropped = True
-            names = ", ".join(sorted(map(str, cast("Mapping[Any, Any]", info))))
+        """Say once of each part of an env's info that it does not reach the client."""
+        if isinstance(info, Mapping) and (new := cast("Mapping[Any, Any]", info).keys() - self._dropped):
+            self._dropped |= new
+            names = ", ".join(sorted(map(str, new)))
             _log.warning("%s: info of its envs is dropped, a frame has no place for it: %s", self.spec.engine, names)
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:

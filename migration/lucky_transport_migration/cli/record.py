@@ -10,8 +10,8 @@ import click
 
 from lucky_transport.cli.completion import complete_endpoints
 
-#: As a shell says that a program cannot be run.
-_NOT_RUN = 127
+#: As a shell says that there is no such program, and that one cannot be run.
+_NO_PROGRAM, _NO_EXECUTABLE = 127, 126
 
 
 @click.command(
@@ -52,4 +52,4 @@ def record(endpoint: str, out: Path, seed: int | None, command: tuple[str, ...])
         os.execvpe(command[0], list(command), environment() | variables)
     except OSError as error:
         click.echo(f"Error: {command[0]!r} cannot be run: {error}", err=True)
-        sys.exit(_NOT_RUN)
+        sys.exit(_NO_PROGRAM if isinstance(error, FileNotFoundError) else _NO_EXECUTABLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import partial
 
 import click
@@ -43,8 +44,9 @@ def top(once: bool, as_json: bool, interval_s: float) -> None:
         from lucky_transport_migration.top.screen import TopScreen
 
         with ActivityMonitor() as activity:
-            TopScreen(partial(read_top, activity, EvidenceCounts(), interval_s)).run()
-        return
+            screen = TopScreen(partial(read_top, activity, EvidenceCounts(), interval_s))
+            screen.run()
+        sys.exit(screen.return_code)
     with ActivityMonitor() as activity:
         activity.read()  # what later rates are counted from
         reading = read_top(activity, EvidenceCounts(), interval_s)

@@ -52,7 +52,7 @@ class TopScreen(App[None]):
     """
     BINDINGS = [  # noqa: RUF012 - as Textual asks for it
         Binding("q", "quit", "quit"),
-        Binding("ctrl+c", "quit", "quit", show=False, priority=True),
+        Binding("ctrl+c", "interrupt", "quit", show=False, priority=True),
         Binding("space", "pause", "pause"),
         Binding("s", "stages", "stages"),
     ]
@@ -79,6 +79,10 @@ class TopScreen(App[None]):
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         self._show_selected()
+
+    def action_interrupt(self) -> None:
+        """End as any command that Ctrl-C ends."""
+        self.exit(return_code=130)
 
     def action_pause(self) -> None:
         """Stop or go on looking."""

@@ -169,7 +169,7 @@ def _find(program: str) -> None:
     try:
         launch.find_program(program, environment().get("PATH", os.defpath))
     except UnknownName as error:
-        _give_up(str(error), _NO_PROGRAM)
+        _give_up(str(error), _NO_EXECUTABLE if os.sep in program and os.path.exists(program) else _NO_PROGRAM)
 
 
 @contextlib.contextmanager

@@ -96,7 +96,8 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_program_that_is_not_there_ends_as_in_a_shell(tmp_path: Path) -> None:
-    done = record("shm://demo", "--out", tmp_path / "run.jsonl", "--", "no-such-program")
-    assert done.returncode == 127
-    assert "'no-such-program' cannot be run" in done.stderr
+@pytest.mark.parametrize(("program", "status"), [("no-such-program", 127), (__file__, 126)])
+def test_a_program_that_cannot_be_run_ends_as_in_a_shell(tmp_path: Path, program: str, status: int) -> None:
+    done = record("shm://demo", "--out", tmp_path / "run.jsonl", "--", program)
+    assert done.returncode == status
+    assert f"{program!r} cannot be run" in done.stderr

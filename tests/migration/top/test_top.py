@@ -160,18 +160,19 @@ class Source:
 
 def on_screen(
     source: Callable[[], TopReading], use: Callable[[Any, Any], Any], size: tuple[int, int] = (80, 24)
-) -> None:
-    """Run the screen and `use(app, pilot)` once the first reading is shown."""
+) -> Any:
+    """Run the screen and `use(app, pilot)` once the first reading is shown; return the screen."""
     pytest.importorskip("textual", reason="textual is not installed: pip install 'lucky-transport[top]'")
     from lucky_transport_migration.top.screen import TopScreen
 
-    async def run() -> None:
+    async def run() -> TopScreen:
         app = TopScreen(source)
         async with app.run_test(size=size) as pilot:
             await shown(pilot, lambda: "engine" in summary(app))
             await use(app, pilot)
+        return app
 
-    asyncio.run(run())
+    return asyncio.run(run())
 
 
 async def shown(pilot: Any, condition: Callable[[], object]) -> None:
@@ -264,14 +265,14 @@ def test_s_shows_the_stages_and_space_pauses() -> None:
     on_screen(source, use)
 
 
-@pytest.mark.parametrize("key", ["q", "ctrl+c"])
-def test_it_ends_by_a_key_and_leaves_no_thread(key: str) -> None:
+@pytest.mark.parametrize(("key", "status"), [("q", 0), ("ctrl+c", 130)])
+def test_it_ends_by_a_key_and_leaves_no_thread(key: str, status: int) -> None:
     before = set(threading.enumerate())
 
     async def use(app: Any, pilot: Any) -> None:
         await pilot.press(key)
 
-    on_screen(Source(reading(DEMO)), use)
+    assert on_screen(Source(reading(DEMO)), use).return_code == status
     until_none_left(lambda: set(threading.enumerate()) - before)
 
 

@@ -117,29 +117,34 @@ def test_a_space_with_some_unbounded_elements_survives_its_journey() -> None:
 
 
 class _Threads(gymnasium.Env[Any, Any]):
-    """Notes who steps it."""
+    """Notes who steps it, and says so."""
 
     observation_space = gymnasium.spaces.Box(0, 1, (1,))
     action_space = gymnasium.spaces.Discrete(2)
     stepped: ClassVar[list[int]] = []
 
     def reset(self, **_: Any) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        return np.zeros(1, np.float32), {}
+        return np.zeros(1, np.float32), {"fresh": True}
 
     def step(self, action: int) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         self.stepped.append(threading.get_ident())
-        return np.zeros(1, np.float32), 0.0, False, False, {}
+        return np.zeros(1, np.float32), 0.0, False, False, {"threads": len(set(self.stepped))}
 
 
-def test_the_envs_step_one_after_the_other() -> None:
+def test_envs_step_one_after_the_other_and_their_info_is_dropped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     gymnasium.register("lucky_test/Threads-v0", lambda **_: _Threads())
     try:
         with make("gymnasium:lucky_test/Threads-v0", 4, transport="inproc") as env:
             env.reset(seed=0)
             for _ in range(5):
-                env.step(np.zeros(4, np.int64))
+                *_, info = env.step(np.zeros(4, np.int64))
+                assert "threads" not in info
         assert len(_Threads.stepped) == 20
         assert len(set(_Threads.stepped)) == 1  # in one thread, so one at a time
+        said = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
+        assert [one.rpartition(": ")[2] for one in said] == ["fresh", "threads"]  # each part once
     finally:
         del gymnasium.registry["lucky_test/Threads-v0"]
 
@@ -211,15 +216,6 @@ def test_reset_options_go_to_the_envs_reset_next_and_are_used_once(diaries: list
 
 def test_a_contract_that_asks_for_nothing_is_fine(diaries: list[Any]) -> None:
     assert _Driver(1).host.call(SET_RESET_OPTIONS, SetResetOptionsRequest(SimulationContract())).success
-
-
-def test_what_an_env_says_in_info_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
-    with make("gymnasium:FrozenLake-v1", 2, transport="inproc") as env:
-        env.reset(seed=0)
-        *_, info = env.step(env.transport.actions)
-        assert "prob" not in info
-    said = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
-    assert said == ["gymnasium:FrozenLake-v1: info of its envs is dropped, a frame has no place for it: prob"]
 
 
 def test_an_env_gets_its_own_copy_of_its_action(diaries: list[Any]) -> None:

@@ -77,6 +77,7 @@ LAUNCHES = {
     },
     "is not there": Row(GRPC, ["nothing_there"], 127, words="no program 'nothing_there'"),
     "is a file": Row(GRPC, ["train.py"], 127, words="did you mean `python train.py`?"),
+    "is a file by its path": Row(GRPC, ["./train.py"], 126, words="did you mean `python ./train.py`?"),
     "has no place for a report": Row((*GRPC, "--report", "nowhere/calls.json"), ("1",), 2, words="nowhere/calls.json"),
     "names no engine": Row(("--transport", "shm"), ("1",), 1, words="nothing says where the engine is"),
     "names a grpc endpoint": Row(("--endpoint", "grpc://127.0.0.1:1"), ("1",), 1, words="not an endpoint shm://NAME"),
