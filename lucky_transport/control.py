@@ -16,6 +16,7 @@ import errno
 import json
 import logging
 import os
+import selectors
 import socket
 import threading
 import time
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lucky_transport.config import runtime_directories
+from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, PeerTimeout, TransportError, from_wire, to_wire_error
 from lucky_transport.fork import on_child
@@ -50,6 +52,8 @@ _LONGEST = 1 << 16
 #: How long an engine waits for a command's message, and a command for the engine's.
 _HELLO_S = 1.0
 _PATIENCE_S = 5.0
+#: So many commands are waited for at once; more wait until they are let in.
+_CALLERS = 64
 _SHUT_DOWN = errno.EINVAL, errno.EBADF
 
 
@@ -140,17 +144,37 @@ def _join(thread: threading.Thread) -> None:
 
 
 def _serve(listener: socket.socket, switch: ServiceSwitch) -> None:
-    while True:
-        try:
-            connection, _ = listener.accept()
-        except OSError as error:
-            if error.errno in _SHUT_DOWN:
-                return
-            time.sleep(ACCEPT_PAUSE_S)  # no descriptors are left: the command waits
-            continue
-        with connection, contextlib.suppress(OSError):
-            connection.settimeout(_HELLO_S)
-            connection.send(json.dumps(_answer(connection, switch)).encode())
+    silent: dict[socket.socket, Deadline] = {}  # those that have not asked yet, the oldest first
+    try:
+        while True:
+            ready = _readable(listener, silent)
+            for connection in [one for one, until in silent.items() if one in ready or until.expired]:
+                del silent[connection]
+                with connection, contextlib.suppress(OSError):
+                    if connection in ready:
+                        connection.send(json.dumps(_answer(connection, switch)).encode())
+            if listener in ready:
+                try:
+                    connection, _ = listener.accept()
+                except OSError as error:
+                    if error.errno in _SHUT_DOWN:
+                        return
+                    time.sleep(ACCEPT_PAUSE_S)  # no descriptors are left: the command waits
+                    continue
+                connection.setblocking(False)
+                silent[connection] = Deadline(_HELLO_S)
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+def _readable(listener: socket.socket, silent: Mapping[socket.socket, Deadline]) -> set[Any]:
+    """Return which are readable once one is, or the first deadline has passed."""
+    with selectors.PollSelector() as ready:
+        for one in [*([listener] if len(silent) < _CALLERS else []), *silent]:
+            ready.register(one, selectors.EVENT_READ)
+        left_s = min((until.remaining_s for until in silent.values()), default=None)
+        return {key.fileobj for key, _ in ready.select(left_s)}
 
 
 def _answer(connection: socket.socket, switch: ServiceSwitch) -> dict[str, Any]:

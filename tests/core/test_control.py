@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -92,6 +93,21 @@ def test_a_message_that_is_no_change_is_refused_and_the_next_is_made(runtime: Pa
                 connection.send(message)
                 assert set(json.loads(connection.recv(1 << 16))) == {"code", "text"}
         assert control.change("shm://a", off=["Scene*"]).off == ["SceneService"]
+
+
+def test_what_connects_and_says_nothing_holds_up_no_change_and_is_hung_up(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "_HELLO_S", 3600.0)
+    with control.listening(small(), SPEC, ["shm://a"]), contextlib.ExitStack() as stack:
+        [path] = runtime.glob("*.sock")
+        silent = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) for _ in range(3)]
+        for connection in silent[:2]:
+            connection.connect(str(path))
+        assert control.change("shm://a", off=["Scene*"]).off == ["SceneService"]
+        monkeypatch.setattr(control, "_HELLO_S", 0.0)
+        silent[2].connect(str(path))
+        assert silent[2].recv(1) == b""
 
 
 @pytest.mark.exhaustive
