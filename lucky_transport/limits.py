@@ -5,14 +5,19 @@ which limit was reached and how it is raised.
 from __future__ import annotations
 
 import errno
+import os
 import resource
 
 from lucky_transport.errors import NotReachable
+
+_OF_PROCESSES = errno.EMFILE, errno.ENFILE, errno.ENOMEM
 
 
 def limit_reached(error: BaseException | None) -> tuple[str, str]:
     """Return which limit `error` is about and the remedy, two empty texts when it is about none."""
     number = errno.ENOMEM if isinstance(error, MemoryError) else error.errno if isinstance(error, OSError) else 0
+    if isinstance(error, ImportError):  # of a library: it has the system's text alone
+        number = next((one for one in _OF_PROCESSES if str(error).endswith(os.strerror(one))), 0)
     if number == errno.EMFILE:
         return f"too many open files, {_limit(resource.RLIMIT_NOFILE)}", "close some, or raise it (ulimit -n)"
     if number == errno.ENFILE:

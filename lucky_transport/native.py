@@ -9,6 +9,7 @@ import importlib
 from typing import Any
 
 from lucky_transport.errors import MissingExtra
+from lucky_transport.limits import limit_reached
 
 #: Of the interface in `native.pyi`: to be raised with each change of it.
 VERSION = 32
@@ -31,7 +32,7 @@ def _load() -> None:
         module = importlib.import_module("lucky_transport._native")
     except ImportError as error:
         why = "was not built" if isinstance(error, ModuleNotFoundError) else f"cannot be loaded ({error})"
-        raise MissingExtra(f"the native module {why}", hint=_REMEDY) from error
+        raise MissingExtra(f"the native module {why}", hint=limit_reached(error)[1] or _REMEDY) from error
     found = getattr(module, "VERSION", None)
     if found is None:  # the folder of its sources can be imported, too
         raise MissingExtra("the native module was not built", hint=_REMEDY)

@@ -72,12 +72,22 @@ def test_where_it_cannot_be_used_each_use_is_an_import_error_with_the_remedy(
     assert str(unloaded.problem()) == why
 
 
-def test_a_module_that_cannot_be_loaded_says_why(unloaded: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("why", "remedy"),
+    [
+        ("undefined symbol", REMEDY),
+        ("cannot open shared object file: Too many open files", "close some, or raise it (ulimit -n)"),
+        ("failed to map segment from shared object: Cannot allocate memory", "free some, or raise it (ulimit -v)"),
+    ],
+)
+def test_a_module_that_cannot_be_loaded_says_why(
+    unloaded: ModuleType, monkeypatch: pytest.MonkeyPatch, why: str, remedy: str
+) -> None:
     def fail(name: str) -> ModuleType:
-        raise ImportError(f"{name}: undefined symbol")
+        raise ImportError(f"{name}: {why}")
 
     monkeypatch.setattr("importlib.import_module", fail)
-    assert str(unloaded.problem()) == f"the native module cannot be loaded ({NAME}: undefined symbol); {REMEDY}"
+    assert str(unloaded.problem()) == f"the native module cannot be loaded ({NAME}: {why}); {remedy}"
 
 
 @pytest.mark.parametrize(

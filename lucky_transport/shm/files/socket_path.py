@@ -108,7 +108,7 @@ def claim_socket(directory: Path, name: str, group: str = "") -> tuple[Path, loc
 
 def _busy(path: Path) -> Busy:
     owner = process_name(lockfile.holder(f"{path}.lock", lockfile.ENGINE) or 0)
-    return Busy(f"the engine of {owner} listens at {path}", backend="shm", hint="use another name")
+    return Busy(f"the process of {owner} listens at {path}", backend="shm", hint="use another name")
 
 
 def live_socket(name: str) -> Path | None:

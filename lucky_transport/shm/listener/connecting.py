@@ -115,7 +115,7 @@ def pipe_steps(
         for path in paths:
             patience_s = max(deadline.remaining_s, answer_s)
             try:
-                with within_limits(f"the engine at {path} cannot be reached", "shm"):
+                with within_limits(f"{path} cannot be reached", "shm"):
                     pipe = yield from _connect(path, patience_s, strategy)
             except _HungUp:
                 was_hung_up = True
@@ -138,7 +138,7 @@ def _unreachable(name: str, paths: Sequence[Path], deadline: Deadline, or_server
         for path in paths:
             if (pid := lockfile.holder(f"{path}.lock", lockfile.ENGINE)) is not None:
                 return NotReachable(
-                    f"the engine of {process_name(pid)} at {path} let nobody in within {deadline.timeout_s:g} s",
+                    f"the process of {process_name(pid)} at {path} let nobody in within {deadline.timeout_s:g} s",
                     backend="shm",
                     hint="its log says why; connect again",
                 )
@@ -196,7 +196,7 @@ def _connect(path: Path, patience_s: float, strategy: int) -> Steps[MemfdPipe | 
                     return None
                 if answer_by.expired:
                     raise PeerTimeout(
-                        f"the engine ({peer.name}) at {path} did not answer within {patience_s:.2g} s",
+                        f"the process of {peer.name} at {path} did not answer within {patience_s:.2g} s",
                         backend="shm",
                         hint="it may hang in a step, or have no descriptors left: restart it; one that is stopped goes "
                         "on after `kill -CONT`",
@@ -214,10 +214,12 @@ def _connect(path: Path, patience_s: float, strategy: int) -> Steps[MemfdPipe | 
         if answer.status:
             raise from_wire(answer.status, answer.reason, backend="shm")
         if len(fds) != 1:
-            raise RemoteProtocolError(f"the engine sent {len(fds)} descriptors, expected 1", backend="shm")
+            raise RemoteProtocolError(
+                f"the process of {peer.name} sent {len(fds)} descriptors, expected 1", backend="shm"
+            )
         [memory] = fds
         parts = PipeResources(connection, peer)
-        name = f"the engine of {pid_name(peer.pid)} at {path}"
+        name = f"the process of {pid_name(peer.pid)} at {path}"
         pair = receive_pair(memory, answer.ring_bytes, answer.arena_bytes)
         pipe = MemfdPipe(pair, parts, name, engine=False, strategy=strategy)
         pipe.is_relay = answer.is_relay

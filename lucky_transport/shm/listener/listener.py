@@ -200,7 +200,7 @@ class Listener(Closing):
     def _admit(self, connection: socket.socket, hello: ClientHello) -> MemfdPipe:
         """Send the client its rings, or why it gets none; raises the error in that case."""
         try:
-            with within_limits(f"the engine at {self.path} takes no client", "shm"):
+            with within_limits(f"{self.path} takes no client", "shm"):
                 return self._make_pipe(connection, hello)
         except (NotReachable, NoSpace) as error:
             raise _tell(connection, error) from error.__cause__
@@ -229,7 +229,7 @@ class Listener(Closing):
             hint = "install the same version on both sides"
             raise _tell(connection, RemoteProtocolError(text, backend="shm", hint=hint))
         if self.clients >= self._max_clients:
-            text = f"the engine at {self.path} has {self._max_clients} clients already"
+            text = f"{self.path} has {self._max_clients} clients already"
             raise _tell(connection, Busy(text, backend="shm", hint="close one"))
 
     def _drop_late(self) -> None:

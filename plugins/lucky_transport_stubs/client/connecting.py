@@ -26,7 +26,7 @@ _SLEEP_S = 0.0005
 def connect(endpoint: Endpoint, max_receive_bytes: int, deadline: Deadline | None = None) -> ClientCalls:
     """Return a connection that ends as soon as the engine leaves; raises what `connection_steps` raises."""
     calls, pipe = finish(connection_steps(endpoint, max_receive_bytes, deadline))
-    with contextlib.ExitStack() as undo, within_limits(f"the engine at {endpoint} cannot be reached", "shm"):
+    with contextlib.ExitStack() as undo, within_limits(f"{endpoint} cannot be reached", "shm"):
         undo.callback(calls.close)
         CONNECTION_MONITOR.watch(pipe, lambda: _read_to_the_end(calls))
         undo.pop_all()
@@ -52,7 +52,7 @@ def _connect_pipe(endpoint: Endpoint, deadline: Deadline | None) -> Steps[MemfdP
     settings = recent_settings()
     left_s = float("inf") if deadline is None else deadline.remaining_s
     if not left_s:
-        raise PeerTimeout(f"no time was left to connect to the engine at {endpoint}", backend="shm")
+        raise PeerTimeout(f"no time was left to connect to {endpoint}", backend="shm")
     try:
         pipe = yield from pipe_steps(
             endpoint.address,

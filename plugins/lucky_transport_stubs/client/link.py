@@ -87,7 +87,7 @@ class Link:
         except (NotReachable, Busy):
             if not wait_for_ready or not is_wanted():
                 raise
-        with log_long_wait(f"the engine at {self.endpoint}", None if deadline is None else deadline.timeout_s):
+        with log_long_wait(str(self.endpoint), None if deadline is None else deadline.timeout_s):
             return self._await(deadline, is_wanted)
 
     def _await(self, deadline: Deadline | None, is_wanted: Callable[[], bool]) -> ClientCalls:

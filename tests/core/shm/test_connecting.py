@@ -208,7 +208,7 @@ def descriptors() -> Iterator[dict[str, int]]:
 #: (the hello of an engine, the descriptors that come with it, the words of the refusal)
 OFFERS = [
     (b"hello", "", "is no hello of an engine; something else listens there"),
-    (offer(), "", "the engine sent 0 descriptors, expected 1"),
+    (offer(), "", "sent 0 descriptors, expected 1"),
     *((offer(size), "rings", f"rings of {size} bytes, expected a power") for size in (0, 1024, 5000, 1 << 31)),
     *(
         (offer(arenas=size), "rings", f"arenas of {size} bytes, expected a multiple of 65536 up to 2147483648")
@@ -217,7 +217,7 @@ OFFERS = [
     (offer(arenas=64 << 10), "rings", "bytes for two rings of 4096 with arenas of 65536, expected"),
     (offer(), "larger", "bytes for two rings of 4096, expected"),
     (offer(), "unsealed", "has the seals 0x0, expected at least"),
-    (offer(), "rings larger", "the engine sent 2 descriptors, expected 1"),
+    (offer(), "rings larger", "sent 2 descriptors, expected 1"),
 ]
 
 

@@ -49,7 +49,7 @@ def test_each_client_gets_a_pipe_of_its_own(connect: Connect) -> None:
         assert engine.try_pop() == b"to engine %d" % number
         assert client.try_pop() == b"to client %d" % number
         assert engine.peer == f"shm client of pid {os.getpid()}"
-        assert client.peer.startswith(f"the engine of pid {os.getpid()} at /")
+        assert client.peer.startswith(f"the process of pid {os.getpid()} at /")
 
 
 def test_more_clients_than_allowed_are_told_so(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_the_socket_is_private_and_gone_afterwards(tmp_path: Path) -> None:
 
 
 def test_a_living_engines_socket_is_refused(listener: Listener) -> None:
-    with pytest.raises(Busy, match=f"the engine of pid {os.getpid()} listens at {listener.path}; use another name"):
+    with pytest.raises(Busy, match=f"the process of pid {os.getpid()} listens at {listener.path}; use another name"):
         Listener("demo", directory=listener.path.parent)
     assert listener.path.exists()
 
@@ -259,7 +259,7 @@ def test_listeners_of_a_group_share_a_name_and_a_client_finds_each(tmp_path: Pat
 def test_a_name_belongs_to_one_group_or_to_one_listener(tmp_path: Path) -> None:
     of_a_group = Listener("demo", directory=tmp_path, group="port 1")
     for group in ("port 2", ""):
-        with pytest.raises(Busy, match=f"the engine of pid {os.getpid()} listens at"):
+        with pytest.raises(Busy, match=f"the process of pid {os.getpid()} listens at"):
             Listener("demo", directory=tmp_path, group=group)
     with Listener("demo_2", directory=tmp_path):
         of_a_group.close()
@@ -296,7 +296,7 @@ def test_another_processs_socket_is_refused_while_it_lives_and_cleaned_up_or_rep
     for is_cleaned_up in (True, False):
         engine = start(DEAD_ENGINE, tmp_path)
         assert engine.stdout.readline() == "listening\n"
-        with pytest.raises(Busy, match=f"the engine of pid {engine.pid} listens"):
+        with pytest.raises(Busy, match=f"the process of pid {engine.pid} listens"):
             Listener("demo", directory=tmp_path)
         assert remove_stale_sockets([tmp_path, tmp_path / "missing"]) == []
         engine.kill()

@@ -130,7 +130,7 @@ def test_calls_are_noted_in_the_order_in_which_their_caller_went_on(
     [
         ("UNAVAILABLE", "Stream removed (recvmsg:Connection reset by peer (104))", (), True),
         ("UNAVAILABLE", "failed to connect to all addresses; last error: ...", (), True),
-        ("UNAVAILABLE", "Socket closed: the engine of pid 7 closed the connection", (), True),
+        ("UNAVAILABLE", "Socket closed: the process of pid 7 closed the connection", (), True),
         ("UNAVAILABLE", "the arm: connection refused", (), False),
         ("UNAVAILABLE", "Socket closed", (("served", "yes"),), False),
         ("DEADLINE_EXCEEDED", "Deadline Exceeded", (), True),

@@ -247,7 +247,7 @@ def test_of_two_ports_at_one_endpoint_the_second_stays_on_grpc(
     options = ("--transport", "shm", "--serve", f"*=shm://{name}")
     first = serve(*options, addresses=(f"127.0.0.1:{port}",))
     second = serve(*options, addresses=("127.0.0.1:0",))
-    said = f"is served over gRPC only: Failed to bind to address shm://{name}: the engine of pid"
+    said = f"is served over gRPC only: Failed to bind to address shm://{name}: the process of pid"
     assert echo(f"shm://{name}") == b"hello"
     assert said in second.end()
     assert said not in first.end()
