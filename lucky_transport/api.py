@@ -28,7 +28,7 @@ from lucky_transport.errors import (
 )
 from lucky_transport.host.service_switch import parse_rates
 from lucky_transport.limits import within_limits
-from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.process import EngineProcess, clean_up, unique_name
 from lucky_transport.registry import load, registry
 from lucky_transport.serving import Server, Serving
 from lucky_transport.transport import Transport
@@ -163,8 +163,9 @@ def serve(
 
 
 def _server(endpoint: Endpoint, settings: Settings) -> Server:
-    info = registry().transport_of_scheme(endpoint.scheme)
-    return end_of(info, "server", endpoint)(endpoint, settings)
+    make_server = end_of(registry().transport_of_scheme(endpoint.scheme), "server", endpoint)
+    clean_up(endpoint.scheme)  # after a kill of an engine and its client there was nobody to do it
+    return make_server(endpoint, settings)
 
 
 def make(

@@ -37,7 +37,7 @@ class TransportInfo(NamedTuple):
     ("{name}" is replaced by a unique name), "" when the transport cannot be started that way. `extra`: what to
     `pip install 'lucky-transport[extra]'` when an import fails ("" = nothing). `routes`: it leads to other transports,
     so that no other transport's name contradicts its endpoints. `clean_up`: "module:function", called as `f()` before
-    an engine process with such an endpoint starts and after one was killed, to remove what killed engines could not
+    an engine is served at such an endpoint and after one was killed, to remove what killed engines could not
     remove ("" = nothing). `starts_engines`: its client starts the engines that its endpoint names, so connecting takes
     as long as starting. `instead`: what to use for the `client` or `server` that is "", because there is no such end;
     "{address}" in it is the endpoint's.

@@ -219,7 +219,6 @@ class EngineProcess(ChildProcess):
         arguments += [f"--interceptor={name}" for name in interceptors]
         self.engine = engine
         self._schemes = {Endpoint.parse(endpoint).scheme for endpoint in endpoints}
-        self._clean_up()  # after a kill of an engine and its client there was nobody to do it
         with _starting(engine):
             status, reports = _status_pipe()
         with open(status, "rb"):
@@ -284,15 +283,16 @@ class EngineProcess(ChildProcess):
     def stop(self, grace_s: float = 5.0) -> int:
         status = super().stop(grace_s)
         if status < 0:  # killed: it could not clean up itself
-            self._clean_up()
+            for scheme in self._schemes:
+                clean_up(scheme)
         return status
 
-    def _clean_up(self) -> None:
-        """Remove what engines that were killed have left of the transports of this one."""
-        for scheme in self._schemes:
-            info = registry().transport_of_scheme(scheme)
-            if info.clean_up:
-                load(info.clean_up, owner=f"transport {info.name!r}", extra=info.extra)()
+
+def clean_up(scheme: str) -> None:
+    """Remove what engines that were killed have left of the transport of a scheme."""
+    info = registry().transport_of_scheme(scheme)
+    if info.clean_up:
+        load(info.clean_up, owner=f"transport {info.name!r}", extra=info.extra)()
 
 
 def report(status_fd: int, outcome: Sequence[Endpoint] | TransportError) -> None:

@@ -71,7 +71,7 @@ def test_what_a_killed_engine_left_goes_when_the_next_starts_which_may_have_its_
         assert (SHM / name).exists()  # once it is dead, any engine that starts meanwhile may remove it
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        with engine_process(f"{name}_next"):
+        with api.serve("toy", f"shm://{name}_next"):  # as `make` and `lucky-transport serve` do
             assert not (SHM / name).exists()
         with engine_process(name), connect(name) as client:
             assert reset(client).seq == 1
