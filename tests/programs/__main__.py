@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tests.programs.page import SIGN_OFFS, Row, link_sign_offs, save, saved, table, write, write_index, write_page
+from tests.programs.page import Row, save, saved, table, tell_sign_offs, write, write_page
 from tests.programs.programs import ROOT, CannotInstall, Program, environment, programs, wheel
 from tests.programs.sides import ProgramFailed, run_program
 from tests.programs.sign_off import sign_off
@@ -35,11 +35,23 @@ _ORDER = (False, True, True, False)
     "--sign-off",
     "is_signing",
     is_flag=True,
-    help="Compare calls in place of outputs, recorded and drawn ones, and write docs/explanation/sign-offs.",
+    help="Compare calls in place of outputs, recorded and drawn ones, write pages, and their results into the table.",
+)
+@click.option(
+    "--sign-offs",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=ROOT / "build" / "sign-offs",
+    help="Where the pages of --sign-off are written. Default: build/sign-offs.",
 )
 @click.option("--list", "is_listing", is_flag=True, help="List the programs and what they install.")
 def main(
-    names: tuple[str, ...], environments: Path, equal_only: bool, page: bool, is_signing: bool, is_listing: bool
+    names: tuple[str, ...],
+    environments: Path,
+    equal_only: bool,
+    page: bool,
+    is_signing: bool,
+    sign_offs: Path,
+    is_listing: bool,
 ) -> None:
     """Run the programs of tests/programs/table.toml, or those named by package or case, on both sides.
 
@@ -66,9 +78,8 @@ def main(
         except CannotInstall as error:
             raise click.ClickException(f"this project's wheel cannot be built: {error}") from None
         if is_signing:
-            failed = [program for program in chosen if not _sign_off(program, environments, project)]
-            write_index(found, SIGN_OFFS)
-            link_sign_offs(found)
+            failed = [program for program in chosen if not _sign_off(program, environments, project, sign_offs)]
+            tell_sign_offs(chosen, sign_offs)
             sys.exit(bool(failed))
         rows: list[Row] = []
         for program in chosen:
@@ -96,7 +107,7 @@ def _run(program: Program, environments: Path, project: Path, equal_only: bool) 
     return row
 
 
-def _sign_off(program: Program, environments: Path, project: Path) -> bool:
+def _sign_off(program: Program, environments: Path, project: Path, pages: Path) -> bool:
     """Write the program's page; return False where it failed."""
     try:
         click.echo(f"{program.name}: {' '.join(program.asked)}", err=True)
@@ -106,7 +117,7 @@ def _sign_off(program: Program, environments: Path, project: Path) -> bool:
     except (CannotInstall, ProgramFailed) as error:
         click.echo(f"    no page: {error}", err=True)
         return isinstance(error, CannotInstall)
-    click.echo(f"    {done.word}: {write_page(program, done, SIGN_OFFS)}", err=True)
+    click.echo(f"    {done.word}: {write_page(program, done, pages)}", err=True)
     return True
 
 

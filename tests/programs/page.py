@@ -20,11 +20,11 @@ from tests.programs.sign_off import SignOff
 
 _PAGE = ROOT / "docs" / "explanation" / "programs.md"
 _BETWEEN = re.compile(r"(?<=<!-- python -m tests.programs --page -->\n).*?(?=<!-- end -->)", re.DOTALL)
-SIGN_OFFS = ROOT / "docs" / "explanation" / "sign-offs"
+#: Where two of the pages are kept, as examples.
+EXAMPLES = _PAGE.parent / "sign-offs"
 
-_INDEX = re.compile(r"(?<=<!-- python -m tests.programs --sign-off -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _MOST_CHARACTERS = 400
-_HEAD = re.compile(r"# (?P<name>.*): (?P<word>[A-Z ]+)\n\n(?P<sums>.*)\n")
+_HEAD = re.compile(r"# (?P<name>.*): (?P<word>[A-Z ]+)\n\n(?P<sums>.*)\.\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ def saved(found: Sequence[Program], folder: Path) -> list[Row]:
     return rows
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return the tables: what was run, and what is faster."""
+def table(rows: Sequence[Row], page: str = "") -> str:
+    """Return the tables: what was run, and what is faster. page: the text that says what was signed off."""
     lines = [
         "| program | what was run | changed lines | equal | calls over shared memory / over gRPC | on | signed off |",
         "|---|---|---|---|---|---|---|",
@@ -94,7 +94,7 @@ def table(rows: Sequence[Row]) -> str:
         program = row.program
         answer = "**no**" if row.failure else ("not run: " + row.left_out if row.left_out else "yes")
         calls = f"{row.over_shm[0].over_shm:,} / {row.over_shm[0].over_grpc:,}" if row.over_shm else "-"
-        signed = verdict(program, SIGN_OFFS)
+        signed = found[2] if (found := re.search(_row(program), page, re.MULTILINE)) else "-"
         lines.append(f"| {program.title} | {program.what} | 0 | {answer} | {calls} | {row.made} | {signed} |")
     timed = [row for row in rows if row.over_shm and row.over_shm[0].p50_us]
     if timed:
@@ -124,16 +124,20 @@ def _times(row: Row) -> str:
 def write(rows: Sequence[Row]) -> None:
     """Put the tables into the page, in place of those that it has."""
     page = _PAGE.read_text(encoding="utf-8")
-    _PAGE.write_text(_BETWEEN.sub(lambda _: "\n" + table(rows) + "\n", page), encoding="utf-8")
+    _PAGE.write_text(_BETWEEN.sub(lambda _: "\n" + table(rows, page) + "\n", page), encoding="utf-8")
 
 
-def link_sign_offs(found: Sequence[Program], page: Path = _PAGE, folder: Path = SIGN_OFFS) -> None:
-    """Put what each program's page of `signoff` says into the last column of the first table; the rest stays."""
+def tell_sign_offs(found: Sequence[Program], folder: Path, page: Path = _PAGE) -> None:
+    """Put the first line of each page of `signoff` in the folder into the last column of the first table."""
     text = page.read_text(encoding="utf-8")
     for program in found:
-        row = rf"^(\| {re.escape(program.title)} \|.*\| )[^|]* \|$"
-        text = re.sub(row, rf"\g<1>{verdict(program, folder)} |", text, count=1, flags=re.MULTILINE)
+        if said := verdict(program, folder):
+            text = re.sub(_row(program), rf"\g<1>{said} |", text, count=1, flags=re.MULTILINE)
     page.write_text(text, encoding="utf-8")
+
+
+def _row(program: Program) -> str:
+    return rf"^(\| {re.escape(program.title)} \|.*\| )([^|]*) \|$"
 
 
 def write_page(program: Program, done: SignOff, folder: Path) -> Path:
@@ -181,18 +185,10 @@ def _short(text: str) -> str:
 
 
 def verdict(program: Program, folder: Path) -> str:
-    """Return the word of the program's page as a link from beside the folder, "-" where there is none."""
+    """Return the first line of the program's page, with a link to an example in its place; "" where there is none."""
     page = folder / f"{program.case}.md"
     head = _HEAD.match(page.read_text(encoding="utf-8")) if page.exists() else None
-    return f"[{head['word']}]({folder.name}/{page.name})" if head else "-"
-
-
-def write_index(found: Sequence[Program], folder: Path) -> None:
-    """Put a table of the programs that have a page into the folder's index.md, in place of the one that it has."""
-    rows = ["| program | verdict | |", "|---|---|---|"]
-    for page in (folder / f"{program.case}.md" for program in found):
-        if page.exists() and (head := _HEAD.match(page.read_text(encoding="utf-8"))):
-            rows.append(f"| [{head['name']}]({page.name}) | {head['word']} | {head['sums']} |")
-    index = folder / "index.md"
-    text = index.read_text(encoding="utf-8")
-    index.write_text(_INDEX.sub(lambda _: "\n" + "\n".join([*rows, "", ""]), text), encoding="utf-8")
+    if head is None:
+        return ""
+    word = f"[{head['word']}]({EXAMPLES.name}/{page.name})" if (EXAMPLES / page.name).exists() else head["word"]
+    return f"{word}: {head['sums']}"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.programs import sides
 from tests.programs import sign_off as program_sign_off
-from tests.programs.page import SIGN_OFFS, link_sign_offs, verdict, write_index, write_page
+from tests.programs.page import EXAMPLES, tell_sign_offs, verdict, write_page
 from tests.programs.programs import Program, programs
 from tests.programs.sides import ProgramFailed, run_program
 from tests.programs.sign_off import SignOff, field_values, sign_off
@@ -65,29 +65,24 @@ def test_a_long_reason_is_cut(tmp_path: Path) -> None:
     assert "xxx …" in text
 
 
-def test_the_index_and_the_table_link_the_pages_that_are_there(tmp_path: Path) -> None:
+def test_the_table_has_the_first_line_of_each_page_that_was_made(tmp_path: Path) -> None:
     folder, table = tmp_path / "sign-offs", tmp_path / "programs.md"
     other = Program("other", "other_case", ["other==2.0"], [], "calls")
-    table.write_text("| any 1.0 | calls | 0 | - |\n| other 2.0 | calls | 0 | - |\n| any | 5 |\n")
+    table.write_text("| any 1.0 | calls | 0 | - |\n| other 2.0 | calls | 0 | as before |\n| any | 5 |\n")
     write_page(PROGRAM, signed(method("Get")), folder)
-    (folder / "index.md").write_text("# Index\n\n<!-- python -m tests.programs --sign-off -->\n\n<!-- end -->\nlast\n")
     for _ in range(2):  # a second time changes nothing
-        write_index([PROGRAM, other], folder)
-        link_sign_offs([PROGRAM, other], table, folder)
-    link = "[READY](sign-offs/any_case.md)"
-    assert table.read_text() == f"| any 1.0 | calls | 0 | {link} |\n| other 2.0 | calls | 0 | - |\n| any | 5 |\n"
-    index = (folder / "index.md").read_text()
-    assert index.count("| [any 1.0](any_case.md) | READY | 1 of 1 method ready; 1,500 calls compared; ") == 1
-    assert "other" not in index
-    assert index.endswith("<!-- end -->\nlast\n")
+        tell_sign_offs([PROGRAM, other], folder, table)
+    first, *rest = table.read_text().splitlines()
+    assert first.startswith("| any 1.0 | calls | 0 | READY: 1 of 1 method ready; 1,500 calls compared; ")
+    assert rest == ["| other 2.0 | calls | 0 | as before |", "| any | 5 |"]
 
 
-def test_the_table_of_the_documentation_links_each_page_that_there_is() -> None:
-    pages = {path.stem for path in SIGN_OFFS.glob("*.md")} - {"index"}
-    found = {program.case: verdict(program, SIGN_OFFS) for program in programs()}
-    assert pages <= found.keys()
-    text = (SIGN_OFFS.parent / "programs.md").read_text()
-    assert [case for case in pages if f"| {found[case]} |\n" not in text] == []
+def test_the_examples_of_the_documentation_are_in_its_table() -> None:
+    examples = [one for one in programs() if (EXAMPLES / f"{one.case}.md").exists()]
+    assert len(examples) == len(list(EXAMPLES.iterdir())) == 2
+    text = (EXAMPLES.parent / "programs.md").read_text()
+    for program in examples:
+        assert f"| {verdict(program, EXAMPLES)} |\n" in text
 
 
 def test_a_program_that_cannot_be_recorded_is_a_failure(tmp_path: Path) -> None:
