@@ -61,6 +61,10 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
 
     is_relay: the answerer carries calls on to another server; set by what connects.
 
+    For event loops: `pump()` handles everything that has come, unless a thread waits and does so anyway, and never
+    blocks. `expect()` says that an answer is expected; it is True where that may come sooner than a sleeper wakes:
+    `look`, `pump` and `arm` then.
+
     on_break: called with the reason when the connection ends, from any thread; it must not block. It may be called
     twice.
     """
@@ -80,6 +84,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         self._claim = no_source if images is None else images.claim
         self.on_break: Callable[[TransportError], None] | None = None
         self.waiters = LeaderFollowers(pipe, self._on_record, self._break)
+        self.pump, self.expect = self.waiters.read_waiting, pipe.expect
         super().__init__(pipe, SendQueue(pipe, self.waiters.read_waiting), max_message_bytes, refusal)
         self._ids = itertools.count(1)
         self._requests = RequestEncoder(pipe.largest_record)
@@ -154,16 +159,20 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         remaining_ns = self._remaining_ns(method, deadline)
         correlation_id = next(self._ids)
         window = window_of(flow)
+        number = self._requests.number_of(method)
         record = self._requests.encode(method, correlation_id, payload, remaining_ns, metadata, shape, window)
         call = ClientCall(self, correlation_id, method, opened(shape), window, deadline)
+        call.is_named = number is not None
         self._calls[correlation_id] = call
         try:
-            self.check()
+            if self._error is not None:
+                self.check()
             if may_wait:
                 self._send_request(record, correlation_id, method, deadline, call.is_ended, len(payload))
             else:
                 self.post(record, correlation_id, len(payload))
-                self._requests.note_sent(method, correlation_id, record)
+                if number is None:
+                    self._requests.note_sent(method, correlation_id, record)
         except BaseException:
             self._give_up(correlation_id, call)
             raise
@@ -176,17 +185,14 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         """
         self._completion_thread.watch(call, callback)
 
-    def pump(self) -> None:
-        """Handle everything that has come, unless a thread waits and does so anyway; never blocks (for event loops)."""
-        self.waiters.read_waiting()
-
     def fileno(self) -> int:
         """Return a descriptor that turns readable when `pump` may have something to do; -1 where the pipe has none."""
         return self._pipe.fileno()
 
-    def expect(self) -> bool:
-        """Say that an answer is expected; True where it may come sooner than a sleeper wakes: `pump` and `arm` then."""
-        return self._pipe.expect()
+    def look(self, longest_ns: int) -> None:
+        """Look for the answer that is expected, if there is one, for so long at most: before `pump`."""
+        if self._calls:
+            self._pipe.look(longest_ns)
 
     def arm(self) -> bool:
         """Have `fileno()` turn readable with the next record; True where there is one already, or soon: then `pump`

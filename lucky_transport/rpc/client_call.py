@@ -66,6 +66,7 @@ class ClientCall(BaseCall):
 
     _sends, _receives = CLIENT_SENDS, SERVER_SENDS
     _receive_window: ReceiveWindow
+    is_named = False  # the server knew the method's number before
     _is_read = False  # `recv` has told the end
     _is_told = True  # the end, to the engine and to all who wait, unless a signal handler interrupted that
 
@@ -356,7 +357,7 @@ class ClientCall(BaseCall):
     def _tell_end(self) -> None:
         if self.headers is None:
             self.headers = ()
-        if self.error is None:
+        if self.error is None and not self.is_named:
             self._calls.note_answered(self._method, self.correlation_id)
         self._tell()
         if self.completion_thread is not None:

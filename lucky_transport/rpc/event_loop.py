@@ -6,10 +6,14 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
+from typing import Any
 
 from lucky_transport.errors import TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
+
+#: As long as a server takes to answer at once, and less than a loop takes to wake.
+_LONGEST_LOOK_NS = 50_000
 
 
 def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
@@ -18,6 +22,19 @@ def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
         return asyncio.get_running_loop() is loop
     except RuntimeError:
         return False
+
+
+def idle_of(loop: asyncio.AbstractEventLoop) -> int:
+    """Return for how many nanoseconds a look keeps nothing else of the loop waiting, as far as the loop shows that.
+
+    It shows the callbacks that are ready and its timers, in the names of `asyncio.BaseEventLoop`; other kinds of loop
+    show neither. What descriptors bring waits for that long.
+    """
+    shown: Any = loop
+    if getattr(loop, "_ready", loop):
+        return 0
+    timers = shown._scheduled
+    return min(_LONGEST_LOOK_NS, max(0, int((timers[0].when() - loop.time()) * 1e9))) if timers else _LONGEST_LOOK_NS
 
 
 def _ignore(error: TransportError) -> None:
@@ -63,6 +80,8 @@ class LoopReader:
                 self._next.cancel()
                 self._next = None
             if not self._is_closed:
+                if idle_ns := idle_of(self._loop):
+                    self._calls.look(idle_ns)
                 self._calls.pump()
                 if self._calls.arm():
                     self._next = self._loop.call_soon(self.read)
@@ -104,20 +123,18 @@ class LoopReader:
 
 
 class LoopCondition:
-    """What coroutines of one loop wait for: `notify` wakes all of them, and each checks again."""
+    """What coroutines of one loop wait for: `notify` wakes all of them, and each checks again. waiters: theirs."""
 
-    __slots__ = ("_loop", "_waiters")
+    __slots__ = ("_loop", "waiters")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiters: list[asyncio.Future[None]] = []
+        self.waiters: list[asyncio.Future[None]] = []
 
     def notify(self) -> None:
         """Wake every waiting coroutine; called on the loop's thread, without effect once the loop is closed."""
-        if self._loop.is_closed():
-            return
-        waiters = self._waiters
-        while waiters:
+        waiters = self.waiters
+        while waiters and not self._loop.is_closed():
             if not waiters[0].done():
                 with contextlib.suppress(asyncio.InvalidStateError):  # a signal handler has cancelled it just now
                     waiters[0].set_result(None)
@@ -134,7 +151,7 @@ class LoopCondition:
     async def wait(self) -> None:
         """Return after the next `notify`."""
         waiter = self._loop.create_future()
-        self._waiters.append(waiter)
+        self.waiters.append(waiter)
         await waiter
 
     async def until(self, is_ready: Callable[[], bool]) -> None:

@@ -102,6 +102,12 @@ class Pipe(RecordWriter, RecordReader, Protocol):
         """Say that a record is expected from now on; True where it may come sooner than a sleeper wakes: `arm` then."""
         ...
 
+    def look(self, longest_ns: int) -> None:
+        """Look for the record that is expected, for so long at most; the GIL is free meanwhile. Only after `expect`, or
+        after an `arm` that was True.
+        """
+        ...
+
     def arm(self, expects: bool = False) -> bool:
         """Have `fileno()` turn readable with the next record or the peer's end; True, and nothing is asked, when there
         is something to pop already or, where one `expects` it, looking for it once more pays. To be called after each

@@ -108,7 +108,7 @@ class RequestEncoder:
             path=path,
             streams=int(shape),
         )
-        if window is not None and shape & Shape.SERVER_STREAM:
+        if shape and window is not None and shape & Shape.SERVER_STREAM:
             envelope.items, envelope.window = window.items, window.bytes
         return encode_record(envelope)
 

@@ -48,8 +48,9 @@ def spin(
 class LoopLooks:
     """For how long an event loop looks for the next record before it sleeps, as its last waits taught it.
 
-    A loop must not wait in C: it looks once in each of its rounds, between which its other work goes on, and yields the
-    core in between. Where a round took long, some waits do without looks: each time twice as many.
+    A loop looks once in each of its rounds, between which its other work goes on, and yields the core in between; it
+    waits in C only for moments, and only where it has nothing else to do. Where a round took long, some waits do
+    without looks: each time twice as many.
     """
 
     def __init__(self, strategy: int) -> None:
@@ -62,29 +63,31 @@ class LoopLooks:
 
     def begin(self) -> bool:
         """A record is expected from now on; True where looking for it pays."""
-        self._begin()
+        self._begin(monotonic_ns())
         if not self._unanswered_since:
             self._unanswered_since = self._since
         elif self._since - self._unanswered_since > NATIVE["SOON_NS"]:
             self._budget.learn(self._since - self._unanswered_since)  # nothing may ever answer what a stream writes
-        return self._most_ns() > 0
+        return self.most_ns > 0
 
-    def came(self) -> None:
-        """Something came; more is expected from now on."""
-        self._budget.learn(monotonic_ns() - self._since)
+    def came(self) -> bool:
+        """Something came; more is expected from now on. True where looking for it pays."""
+        now = monotonic_ns()
+        self._budget.learn(now - self._since)
         if not self._without:
             self._penalty = max(self._penalty - 1, _SMALLEST_PENALTY)
         self._unanswered_since = 0
-        self._begin()
+        self._begin(now)
+        return self.most_ns > 0
 
-    def _begin(self) -> None:
-        self._since = self._last = monotonic_ns()
+    def _begin(self, now: int) -> None:
+        self._since = self._last = now
         if self._without:
             self._without -= 1
 
     def go_on(self) -> bool:
         """True where looking once more pays; the core was free for others meanwhile."""
-        most_ns = self._most_ns()
+        most_ns = self.most_ns
         if not most_ns:
             return False
         os.sched_yield()
@@ -95,7 +98,9 @@ class LoopLooks:
         self._last = now if pays else 0
         return pays
 
-    def _most_ns(self) -> int:
+    @property
+    def most_ns(self) -> int:
+        """For how long looking pays now."""
         if self._strategy == STRATEGIES["block"] or (self._without and self._strategy != STRATEGIES["spin"]):
             return 0
         return self._budget.ns

@@ -52,8 +52,17 @@ HandlerCallDetails: Any = _server._HandlerCallDetails
 
 # -- asyncio ----------------------------------------------------------------------------------------------------------
 
-#: The Python half of a channel; all of it is used but its constructor.
+#: The Python half of a channel; all of it is used but its constructor and, for speed, what calls a unary method.
 AioChannelBase: Any = importlib.import_module(f"{grpc.__name__}.aio._channel").Channel
+#: A channel that closes ends the calls that it was told of; older ones look for tasks of calls.
+AIO_CHANNELS_KNOW_CALLS = hasattr(AioChannelBase, "_register_call")
+AioUnaryUnary: Any = importlib.import_module(f"{grpc.__name__}.aio._channel").UnaryUnaryMultiCallable
+#: A unary call, and the constructor of all calls.
+AioUnaryUnaryCall: Any = importlib.import_module(f"{grpc.__name__}.aio._call").UnaryUnaryCall
+AioCall: Any = importlib.import_module(f"{grpc.__name__}.aio._call").Call
+#: Message and serializer -> bytes, bytes and deserializer -> message; None, and a record in the log, where that fails.
+serialize: Callable[[Any, Any], Any] = importlib.import_module(f"{grpc.__name__}._common").serialize
+deserialize: Callable[[Any, Any], Any] = importlib.import_module(f"{grpc.__name__}._common").deserialize
 #: The classes of contexts, of handlers in the loop and of those in threads; only their names are used.
 AioServicerContext: Any = compiled._ServicerContext
 AioSyncServicerContext: Any = compiled._SyncServicerContext

@@ -76,6 +76,7 @@ class MemfdPipe(RingPipe):
         self._looks = LoopLooks(strategy)
         self._seen = self.reader.position
         self._looks_unchecked = 0
+        self._is_armed = False
         self._epoll: select.epoll | None = None
         self._interrupted = False
         #: The peer listens and says that it carries calls on to another server.
@@ -194,24 +195,42 @@ class MemfdPipe(RingPipe):
     def expect(self) -> bool:
         """Have `arm` look for the record that comes next; see `Pipe.expect`."""
         pays = self._looks.begin()
-        if pays:
-            self.reader.disarm()
+        if pays and self._is_armed:
+            self._disarm()
         return pays
+
+    def look(self, longest_ns: int) -> None:
+        """Look for the record that is expected, while that pays; see `Pipe.look`."""
+        if not self._is_armed:
+            spin((self.reader,), self._strategy, min(longest_ns, self._looks.most_ns))
+
+    def _disarm(self) -> None:
+        """Have the peer write without waking us: what it wrote is looked for."""
+        with self._guard:
+            self._interrupts.consume()
+            self._take_notices()
+        self.reader.disarm()
+        self._is_armed = False
 
     def arm(self, expects: bool = False) -> bool:
         """Have `fileno()` turn readable with the next record; see `Pipe.arm`. Raises PeerDied, ClosedError."""
         if (position := self.reader.position) != self._seen:
             self._seen = position
             self._looks_unchecked = 0
-            self._looks.came()
+            if self._looks.came():  # with an answer the loop's other work may send what is answered at once
+                if self._is_armed:
+                    self._disarm()
+                return True
         if expects and self._looks.go_on():
-            self.reader.disarm()
+            if self._is_armed:
+                self._disarm()
             self._looks_unchecked = (self._looks_unchecked + 1) % _LOOKS_PER_CHECK
             if self._looks_unchecked or not self.peer_left:
                 return True
         with self._guard:
             self._interrupts.consume()
             self._take_notices()
+            self._is_armed = True
             if self.reader.arm():
                 return True
             if self.peer_left and not self.reader.ready():

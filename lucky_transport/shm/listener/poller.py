@@ -96,8 +96,9 @@ class Poller(Closing):
             self._look_on()
         return self.looking
 
-    def look(self, *, expects: bool = True) -> PollResult:
-        """Return what there is now; never blocks. Raises ClosedError.
+    def look(self, *, expects: bool = True, longest_ns: int = 0) -> PollResult:
+        """Return what there is now; never blocks, but for the time that it may look for what one `expects`. Raises
+        ClosedError.
 
         Only when nothing is `ready`, and it is not `looking`, does `fileno()` turn readable with what comes next: look
         again until then. It goes on `looking` only where one `expects` something.
@@ -106,8 +107,11 @@ class Poller(Closing):
         with self._guard:
             self._interrupted = False
             was_looking, self.looking = self.looking, False
-            if not was_looking or any(reader.ready() for reader in self._readers):
-                self._sleep(0, found)
+            longest_ns = min(longest_ns, self._looks.most_ns) if was_looking and expects else 0
+            if spin(self._readers, self._listener.strategy, longest_ns) or not was_looking:
+                if not was_looking or time.monotonic_ns() >= self._look_at:
+                    self._sleep(0, found)
+                    self._look_at = time.monotonic_ns() + LISTENER_POLL_NS
                 self._collect(found)
             if not found.ready:
                 if expects and self._looks.go_on():

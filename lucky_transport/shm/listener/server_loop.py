@@ -69,12 +69,13 @@ class ServerLoop:
     def _is_answering(self) -> bool:
         return any(map(_OPEN_CALLS, tuple(self._calls.values())))
 
-    def look(self) -> bool:
-        """Handle what there is now, without waiting; True when there was a record, or may be soon: look again.
+    def look(self, longest_ns: int = 0) -> bool:
+        """Handle what there is now, or comes while one may look for it; True when there was a record, or may be soon:
+        look again.
 
         While calls are answered nobody looks on: handlers' threads want the core. Raises ClosedError.
         """
-        found = self._pipes.look(expects=not self._is_answering())
+        found = self._pipes.look(expects=not self._is_answering(), longest_ns=longest_ns)
         self._handle(found)
         return bool(found.ready) or self._pipes.looking
 

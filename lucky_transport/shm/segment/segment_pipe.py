@@ -133,6 +133,9 @@ class SegmentPipe(RingPipe):
         """Return False: nothing is armed."""
         return False
 
+    def look(self, longest_ns: int) -> None:
+        """Return at once: nothing is armed."""
+
     def arm(self, expects: bool = False) -> bool:
         """Raise LocalProtocolError: there is no descriptor to watch."""
         raise LocalProtocolError("a segment's pipe has no descriptor to watch; connect one at the listener")

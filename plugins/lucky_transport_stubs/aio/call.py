@@ -18,6 +18,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.event_loop import is_running_here
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.outcome import AioCallState
@@ -36,6 +37,10 @@ from lucky_transport_stubs.grpc_inside import EOF
 from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import metadata_of, within_limit
 from lucky_transport_stubs.words.status import LATE, status_of
+
+#: For speed: a flag's own `&` takes a microsecond.
+_STREAMED_THERE = (Shape.CLIENT_STREAM, Shape.BIDIRECTIONAL)
+_STREAMED_BACK = (Shape.SERVER_STREAM, Shape.BIDIRECTIONAL)
 
 
 class CallOwner(Protocol):
@@ -76,13 +81,14 @@ class RingCall(AioCallState):
         self._pause: asyncio.TimerHandle | None = None  # between two attempts
         self._call: ClientCall | None = None  # the present attempt
         self._shape, self._payload = Shape.UNARY, b""
+        self._streams_back = False
         self._kept: KeptRequests | None = None  # of a stream of requests
         self._sent = 0  # of what is kept, in the present attempt
         self._sent_once = 0  # in any attempt
         self._sends_no_more = False
         self._half_closed: ClientCall | None = None
         self._next: bytes | None = None  # the response; or a message that was taken to see whether it is the last
-        self._error: BaseException | None = None  # a callback's, for who waits for the response
+        self._response: asyncio.Future[bytes | None] | None = None  # of a call with one
         if deadline is not None:
             self._timer = self._loop.call_later(max(0.0, deadline - time.time()), self._expire)
 
@@ -90,8 +96,14 @@ class RingCall(AioCallState):
 
     async def unary_unary(self, request: bytes | None, metadata: tuple[Any, ...], context: Any = None) -> bytes | None:
         """Return the response, None when the call failed. Raises TypeError for what is no message or no metadata."""
-        await self._open(Shape.UNARY, metadata, _bytes(request, "request"))
-        return await self._response()
+        return await self._responded(self.begin_unary(request, metadata))
+
+    def begin_unary(self, request: bytes | None, metadata: tuple[Any, ...]) -> asyncio.Future[bytes | None]:
+        """Start the call; the result is the response, None when the call failed. Raises as `unary_unary`."""
+        payload = _bytes(request, "request")
+        response = self._response = self._loop.create_future()
+        self._start_call(Shape.UNARY, metadata, payload)
+        return response
 
     async def initiate_unary_stream(
         self, request: bytes | None, metadata: tuple[Any, ...], context: Any = None
@@ -104,9 +116,10 @@ class RingCall(AioCallState):
         self, metadata: tuple[Any, ...], metadata_sent_observer: Any, context: Any = None
     ) -> bytes | None:
         """As `unary_unary`; calls `metadata_sent_observer()` once messages may be sent, or the call has ended."""
+        response = self._response = self._loop.create_future()
         await self._open(Shape.CLIENT_STREAM, metadata)
         metadata_sent_observer()
-        return await self._response()
+        return await self._responded(response)
 
     async def initiate_stream_stream(
         self, metadata: tuple[Any, ...], metadata_sent_observer: Any, context: Any = None
@@ -157,18 +170,23 @@ class RingCall(AioCallState):
 
     async def _open(self, shape: Shape, metadata: tuple[Any, ...], payload: bytes = b"") -> None:
         """Have the call under way; one that cannot be has its status when this returns."""
-        self._shape, self._payload = shape, payload
-        if shape & Shape.CLIENT_STREAM:
+        self._start_call(shape, metadata, payload)
+        while not self._machine.is_open and not self.done():
+            await self._changed.wait()
+
+    def _start_call(self, shape: Shape, metadata: tuple[Any, ...], payload: bytes) -> None:
+        """Begin the call; one that cannot be has its status when this returns."""
+        self._shape, self._payload, self._streams_back = shape, payload, shape in _STREAMED_BACK
+        if shape in _STREAMED_THERE:
             self._kept = KeptRequests(self._prepared.retries, self._prepared.buffer_bytes)
         try:
-            self._prepared.entries = self._channel.settings.entries(metadata)
+            settings = self._channel.settings
+            self._prepared.entries = settings.entries(metadata) if metadata else settings.plain_entries
         except StatusError as error:
             self._finish(status_of(error))
             return
         self._refuse_too_long(payload)
         self._begin()
-        while not self._machine.is_open and not self.done():
-            await self._changed.wait()
 
     def _begin(self) -> None:
         self._do(self._machine.begin(self._channel.current()))
@@ -220,26 +238,32 @@ class RingCall(AioCallState):
         self._channel.expect()
         self._call, self._sent = call, 0
         call.on_change = self._on_news
-        self._on_news()
+        if self._kept is not None or call.is_ended():
+            self._on_news()
 
     def _on_news(self) -> None:
         call = self._call
         if call is None or self._loop.is_closed():
             return
-        machine = self._machine
-        action = None if machine.is_committed else machine.news(call)
+        machine, is_ended = self._machine, call.is_ended()
+        is_committed = machine.is_committed
+        action = None if is_committed else machine.news(call)
         if action is not None:  # the attempt has failed
             self._call = None
             self._loop.call_soon(self._do, action)  # not here: the thread that reports it must not be delayed
             return
         if self._kept or self._sends_no_more:
             self._send_kept()
-        if machine.is_committed:
-            if self._initial_metadata is None and call.headers is not None:
-                self._start(metadata_of(within_limit(call.headers)))
-            if call.is_ended():
-                self._loop.call_soon(self._settle)  # not here, for the same reason
-        self._changed.notify()
+        if is_committed or machine.is_committed:
+            if self._initial_metadata is None and (headers := call.headers) is not None:
+                self._start(metadata_of(within_limit(headers)) if headers else ())
+            if is_ended:
+                if self._response is None or self._done_callbacks or not is_running_here(self._loop):
+                    self._loop.call_soon(self._settle)  # not here, for the same reason
+                else:
+                    self._settle()
+        if self._changed.waiters:
+            self._changed.notify()
 
     def _send_kept(self) -> None:
         """Send of what is kept as much as the present attempt takes, and half-close after the last message."""
@@ -257,23 +281,23 @@ class RingCall(AioCallState):
 
     # -- within -------------------------------------------------------------------------------------------------------
 
-    async def _response(self) -> bytes | None:
+    async def _responded(self, response: asyncio.Future[bytes | None]) -> bytes | None:
         """Return the one response at the end, None for none; raises what a done callback raised, as gRPC does."""
         try:
-            await self._changed.until(self.done)
+            return await response
         except asyncio.CancelledError:
             self._is_locally_cancelled = True  # also where the call has just ended: nobody awaits that any more
             raise
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-        return self._next
+
+    def _answer(self) -> None:
+        if self._response is not None and not self._response.done():
+            self._response.set_result(self._next)
 
     def _callback_failed(self, error: BaseException) -> None:
-        if self._shape & Shape.SERVER_STREAM:
+        if self._response is None:
             super()._callback_failed(error)
-        else:
-            self._error = error
+        elif not self._response.done():
+            self._response.set_exception(error)
 
     def _refuse_too_long(self, payload: bytes) -> None:
         try:
@@ -284,13 +308,13 @@ class RingCall(AioCallState):
     def _settle(self) -> None:
         """Take the status, once the call has ended and nothing is left to be handed out."""
         call = self._call
-        if call is None or self.done() or not call.is_ended():
-            return
-        if self._next is None:
-            self._next = call.try_recv()
-        streams_back = self._shape & Shape.SERVER_STREAM
-        if self._next is None or (not streams_back and self._fits(self._next)):
-            self._finish(self._machine.concluded(call))
+        if self.done():  # a signal handler's exception may have come between its status and who waits for it
+            self._answer()
+        elif call is not None and call.is_ended():
+            if self._next is None:
+                self._next = call.try_recv()
+            if self._next is None or (not self._streams_back and self._fits(self._next)):
+                self._finish(self._machine.concluded(call))
 
     def _fits(self, message: bytes) -> bool:
         """True unless the message is too long for this side: then the call has failed."""

@@ -79,12 +79,18 @@ class AioCallState:
         """End the call as cancelled by us."""
         self._is_locally_cancelled = True
         status = CallStatus(_Code.CANCELLED, details)
-        self._end(status, RpcStatus(status.code.value[0], details, None, None))
+        try:
+            self._end(status, RpcStatus(status.code.value[0], details, None, None))
+        finally:
+            self._answer()
 
     def set_internal_error(self, error_str: str) -> None:
         """End the call as INTERNAL, unless it is known why it ended."""
         status = CallStatus(_Code.INTERNAL, "Internal error from Core")
-        self._end(status, RpcStatus(_Code.INTERNAL.value[0], status.details, (), error_str))
+        try:
+            self._end(status, RpcStatus(_Code.INTERNAL.value[0], status.details, (), error_str))
+        finally:
+            self._answer()
 
     def __repr__(self) -> str:
         if not self.done():
@@ -114,7 +120,8 @@ class AioCallState:
         """The initial metadata have come."""
         if self._initial_metadata is None:
             self._initial_metadata = metadata
-            self._changed.notify()
+            if self._changed.waiters:
+                self._changed.notify()
 
     def _finish(self, status: CallStatus) -> None:
         """The call has ended with this status; no effect when it had before."""
@@ -124,6 +131,8 @@ class AioCallState:
             raise
         except BaseException as error:  # a callback's; as in gRPC it stops the others, and not who brings the status
             self._callback_failed(error)
+        finally:
+            self._answer()
 
     def _callback_failed(self, error: BaseException) -> None:
         """A callback has raised while the status came in: tell the loop."""
@@ -135,11 +144,16 @@ class AioCallState:
             return
         self._shown = shown
         self._let_go()
-        self._start(())
-        self._changed.notify()
+        if self._initial_metadata is None:
+            self._initial_metadata = ()
+        if self._changed.waiters:
+            self._changed.notify()
         callbacks, self._done_callbacks = self._done_callbacks, []
         for callback in callbacks:
             callback()
+
+    def _answer(self) -> None:
+        """Tell who waits for the response, if there is to be one; called at least once, after the callbacks."""
 
     def _let_go(self) -> None:
         """Release what the call holds; called once, when it has ended."""

@@ -23,7 +23,10 @@ _log = logging.getLogger("grpc._cython.cygrpc")
 
 
 class ServerRpc(ServerCallState):
-    """See the module. task: runs the handler; set by the code that starts it. abort_error: what `abort` raised."""
+    """See the module. task: runs the handler; set by the code that starts it. abort_error: what `abort` raised.
+
+    on_cancelled: called where the call ends before its task has begun, which then never does.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,7 @@ class ServerRpc(ServerCallState):
         super().__init__(call, max_send_bytes, security)
         self.loop = loop
         self.task: asyncio.Task[None] | None = None
+        self.on_cancelled: Callable[[], object] | None = None
         self.abort_error: Exception | None = None
         self._callbacks: list[Callable[[], object]] | None = []
         self._lock = threading.Lock()  # threads of the pool add callbacks
@@ -112,6 +116,10 @@ class ServerRpc(ServerCallState):
         self.revoke(PeerTimeout(f"{self.call.name} did not end within {self.call.deadline.timeout_s:g} s"))
 
     def _on_news(self) -> None:
-        self._changed.notify()
-        if self.call.is_ended and not self.is_finished and self.task is not None:
+        if self._changed.waiters:
+            self._changed.notify()
+        if not self.is_finished and self.task is not None and self.call.is_ended:
             self.task.cancel()
+            if self.on_cancelled is not None:
+                self.loop.call_soon(self.on_cancelled)
+                self.on_cancelled = None

@@ -98,7 +98,7 @@ class Server(AddsHandlersAndPorts, AioServerBase):
         log_ignored(options)
         self._max_send_bytes = max_send_bytes(options)
         self._state = _State.READY
-        self._rpcs: dict[asyncio.Task[None], ServerRpc] = {}
+        self._rpcs: dict[ServerRpc, None] = {}
         _servers.add(self)
 
     # -- before the start ---------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Server(AddsHandlersAndPorts, AioServerBase):
             self._revoke_all()
 
     def _revoke_all(self) -> None:
-        for rpc in tuple(self._rpcs.values()):
+        for rpc in tuple(self._rpcs):
             rpc.revoke(error_of(_Code.UNAVAILABLE, CLOSE_MESSAGE))
 
     async def wait_for_termination(self, timeout: float | None = None) -> bool:
@@ -187,14 +187,22 @@ class Server(AddsHandlersAndPorts, AioServerBase):
             return
         rpc = ServerRpc(call, self._loop, self._max_send_bytes, security)
         has_entered = self._admission.enter()
-        rpc.task = self._loop.create_task(answer(rpc, partial(self._find, rpc, has_entered), self._pool))
-        rpc.task.add_done_callback(partial(self._end, has_entered))
-        self._rpcs[rpc.task] = rpc
+        self._rpcs[rpc] = None
+        rpc.task = self._loop.create_task(self._answer(rpc, has_entered))
+        rpc.on_cancelled = partial(self._end, rpc, has_entered)
 
-    def _end(self, has_entered: bool, task: asyncio.Task[None]) -> None:
+    async def _answer(self, rpc: ServerRpc, has_entered: bool) -> None:
+        rpc.on_cancelled = None
+        try:
+            await answer(rpc, partial(self._find, rpc, has_entered), self._pool)
+        finally:  # not in a callback of the task, which would come a round of the loop later
+            self._end(rpc, has_entered)
+
+    def _end(self, rpc: ServerRpc, has_entered: bool) -> None:
         if has_entered:
             self._admission.leave()
-        self._rpcs.pop(task).close()
+        del self._rpcs[rpc]
+        rpc.close()
         self._close_once_idle()
         for reader in () if self._rpcs else self._readers:
             reader.expect()

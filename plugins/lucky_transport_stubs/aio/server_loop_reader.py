@@ -9,6 +9,7 @@ import asyncio
 
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
+from lucky_transport.rpc.event_loop import idle_of
 from lucky_transport.shm.listener.server_loop import ServerLoop
 
 
@@ -20,6 +21,7 @@ class ServerLoopReader:
         self._loop = loop
         self._fd = server_loop.fileno()
         self._next: asyncio.Handle | None = None
+        self._looks_soon = False
         self._is_over = False
         on_child(self.close_after_fork)
         loop.add_reader(self._fd, self._look)
@@ -38,26 +40,30 @@ class ServerLoopReader:
 
     def expect(self) -> None:
         """A call was answered: where the next one may be there before a sleeping loop wakes, look for it."""
-        if not self._is_over and self._server_loop.expect():
-            self._forget_next()
-            self._next = self._loop.call_soon(self._look)
+        if not self._is_over and self._server_loop.expect() and not self._looks_soon:
+            self._look_soon()
 
     def _look(self) -> None:
         """Handle what there is, and see to it that this is called again in time."""
         self._forget_next()
         try:
-            there_was_something = self._server_loop.look()
+            there_was_something = self._server_loop.look(idle_of(self._loop))
         except ClosedError:  # a forked child: the callers are the parent's
             return
         except BaseException:  # a signal handler's: clients may have been told that they need not wake us
-            self._next = self._loop.call_soon(self._look)
+            self._look_soon()
             raise
         if there_was_something:
-            self._next = self._loop.call_soon(self._look)
+            self._look_soon()
         elif (patience_ns := self._server_loop.patience_ns) is not None:
             self._next = self._loop.call_later(patience_ns / 1e9, self._look)
 
+    def _look_soon(self) -> None:
+        self._forget_next()
+        self._next, self._looks_soon = self._loop.call_soon(self._look), True
+
     def _forget_next(self) -> None:
+        self._looks_soon = False
         if self._next is not None:
             self._next.cancel()
             self._next = None

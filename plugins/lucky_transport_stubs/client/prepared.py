@@ -57,6 +57,8 @@ class CallSettings:
         self.user_agent = user_agent
         self._max_send_bytes = max_send_bytes(options)
         self._service_config = _loaded_config(options, endpoint)
+        #: What travels with a call that has no metadata of its own.
+        self.plain_entries = self.entries(())
         self.refusal = None if self._service_config is None else self._service_config.refusal
         log_ignored(options)
 

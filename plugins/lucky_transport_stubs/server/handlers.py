@@ -83,6 +83,8 @@ class AwaitedHandlers(Handlers):
     """The same with interceptors of grpc.aio: `find` and what they continue with are awaited."""
 
     async def find(self, path: str, metadata: Metadata = ()) -> Any:
+        if not self._intercepted and (handler := self._registered.get(path)) is not None:
+            return handler
         return await self._find(HandlerCallDetails(path, invocation_metadata(metadata)))
 
     async def _look_up(self, details: Any) -> Any:

@@ -339,7 +339,7 @@ async def test_who_is_cancelled_while_all_are_woken_keeps_nobody_waiting() -> No
     loop = asyncio.get_running_loop()
     condition = LoopCondition(loop)
     waiters: list[asyncio.Future[None]] = [loop.create_future(), CancelledJustNow(), loop.create_future()]
-    condition._waiters.extend(waiters)  # pyright: ignore[reportPrivateUsage]
+    condition.waiters.extend(waiters)
     condition.notify()
     assert [waiter.cancelled() for waiter in waiters] == [False, True, False]
     assert waiters[2].done()

@@ -152,7 +152,7 @@ class InterruptedLoop:
     def fileno(self) -> int:
         return self._fd
 
-    def look(self) -> bool:
+    def look(self, longest_ns: int) -> bool:
         self.looks += 1
         if self.looks == 2:
             raise TimeoutError("a signal handler's")
