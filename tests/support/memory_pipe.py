@@ -119,6 +119,9 @@ class MemoryPipe:
     def expect(self) -> bool:
         return False
 
+    def look(self, longest_ns: int) -> None:
+        pass
+
     def arm(self, expects: bool = False) -> bool:
         raise LocalProtocolError("a pipe in memory has no descriptor to watch")
 

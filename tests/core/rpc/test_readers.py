@@ -291,6 +291,9 @@ class Connection:
         self._raise_once("expect")
         return True
 
+    def look(self, longest_ns: int) -> None:
+        self._raise_once("look")
+
     def pump(self) -> None:
         self._raise_once("pump")
 
@@ -306,7 +309,7 @@ def fd() -> Iterator[int]:
         yield event.fd
 
 
-@pytest.mark.parametrize("step", ["expect", "pump", "arm"])
+@pytest.mark.parametrize("step", ["expect", "look", "pump", "arm"])
 async def test_a_reader_arms_its_descriptor_also_after_an_interrupt(fd: int, step: str) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda loop, context: None)
