@@ -330,7 +330,7 @@ def test_a_link_is_not_followed(ends: Ends, tmp_path: Path) -> None:
 def _number(file: ImageFile, slot: int, number: int) -> None:
     """Number a slot whoever owns it, as no honest engine does."""
     word = 64 + 128 * slot
-    file.memory[word : word + 4].cast("I")[0] = number
+    memoryview(file.mapping)[word : word + 4].cast("I")[0] = number
 
 
 def test_a_image_that_was_overwritten_is_none(ends: Ends) -> None:
