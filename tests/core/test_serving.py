@@ -12,7 +12,6 @@ import pytest
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import (
-    ClosedError,
     ConfigError,
     EngineFailed,
     NotReachable,
@@ -157,11 +156,3 @@ def test_a_killed_engine_process_has_an_exit_report() -> None:
     assert process.exit_report(PATIENCE_S) == "signal SIGKILL"
     assert process.stop() == -signal.SIGKILL
     assert process.exit_report() == "signal SIGKILL"
-
-
-def test_clients_of_a_stopped_engine_are_told() -> None:
-    with api.serve("toy", "inproc://stopped") as serving:
-        client = api.open_transport("inproc://stopped")
-        serving.stop()
-        with pytest.raises(ClosedError, match="the engine is closing"):
-            client.step(client.actions)

@@ -18,7 +18,7 @@ from lucky_transport.call import Call
 from lucky_transport.client import Client, typed
 from lucky_transport.client.service import SERVICES, ItemStream, names_of
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Cancelled, ClosedError
+from lucky_transport.errors import Cancelled
 from lucky_transport.messages import ImageFrame, ListEntitiesResponse, StreamCameraRequest
 from lucky_transport.messages.methods import METHODS, Method
 from lucky_transport.transport import Stream
@@ -173,13 +173,6 @@ def test_an_unknown_service_or_method_is_refused_with_the_nearest_name(client: C
     ):
         getattr(client.batch, "set_seed")  # noqa: B009
     assert not hasattr(client.batch, "_repr_html_")
-
-
-def test_a_closed_client_refuses_to_call(client: Client) -> None:
-    client.close()
-    client.close()
-    with pytest.raises(ClosedError, match="connect again"):
-        client.agent.get_agent_schema()
 
 
 # what a person sees

@@ -154,17 +154,6 @@ async def test_leaving_a_with_block_ends_the_stream(engine: SlowToy, client: Asy
     await until_in_loop(lambda: engine.calls[0].is_over)
 
 
-async def test_cancelling_a_task_ends_the_stream_it_waits_for(engine: SlowToy, client: AsyncClient) -> None:
-    stream = client.camera.stream("stuck")
-    await anext(stream)
-    waiting = asyncio.create_task(_next(stream))
-    await asyncio.sleep(0.01)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    await until_in_loop(lambda: engine.calls[0].is_over)
-
-
 async def _next(stream: AsyncStream) -> Any:
     return await anext(stream)
 

@@ -114,14 +114,6 @@ def test_after_a_failed_reset_of_ended_envs_all_envs_have_to_be_reset(monkeypatc
             env.step(_zeros(env))
 
 
-def test_disabled_goes_on_after_a_full_reset() -> None:
-    with _make(OFF, episode_steps=1) as env:
-        env.reset()
-        env.step(_zeros(env))
-        env.reset()
-        env.step(_zeros(env))
-
-
 def test_a_partial_reset_in_next_step_mode_takes_the_place_of_the_autoreset() -> None:
     with _staggered(NEXT) as env:
         env.step(_zeros(env))

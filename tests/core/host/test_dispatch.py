@@ -16,7 +16,6 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
     Busy,
-    Cancelled,
     EngineFailed,
     LocalProtocolError,
     PeerTimeout,
@@ -147,16 +146,6 @@ def test_an_engine_method_of_another_client_waits_for_the_end_of_the_step(scene:
     assert order == ["end of step", "command"]
 
 
-def test_what_the_engine_does_not_implement_is_unimplemented(scene: Scene) -> None:
-    scene.handlers.pop(POOL.name, None)
-    scene.streams.clear()
-    with scene.client() as client:
-        with pytest.raises(Unimplemented, match=r"does not implement .*GetLidarBeamAngles"):
-            typed.call(client, POOL, POOL.request(), soon())
-        with pytest.raises(Unimplemented, match="StreamTelemetry"):
-            next(typed.stream(client, LATEST, LATEST.request(), None))
-
-
 @pytest.mark.parametrize("unknown", [4711, "/no.Such/Method"])
 def test_an_unknown_method_is_unimplemented_by_its_name(scene: Scene, unknown: Any) -> None:
     with scene.client() as client, pytest.raises(Unimplemented, match=f"does not know .*{unknown}"):
@@ -191,31 +180,6 @@ def test_a_payload_that_is_no_request_is_refused_and_harms_nobody(scene: Scene, 
         assert typed.call(client, INLINE, INLINE.request(), soon()).schema is not None
 
 
-@pytest.mark.parametrize("is_cancelled", [True, False], ids=["cancelled", "dropped"])
-def test_a_stream_that_its_reader_leaves_ends_on_the_engines_side_even_while_it_waits(
-    scene: Scene, is_cancelled: bool
-) -> None:
-    ended = threading.Event()
-
-    def idle(request: Any, call: Any) -> Iterator[Any]:
-        try:
-            yield LATEST.response()
-            call.wait(PATIENCE_S)
-        finally:
-            ended.set()
-
-    scene.handle(LATEST, idle)
-    with scene.client() as client:
-        stream = typed.stream(client, LATEST, LATEST.request(), None)
-        next(stream)
-        if is_cancelled:
-            stream.cancel()
-            with pytest.raises(Cancelled):
-                next(stream)
-        del stream
-        assert ended.wait(PATIENCE_S)
-
-
 def test_handlers_that_hang_hold_up_no_other_kind_of_call(scene: Scene) -> None:
     release = threading.Event()
 
@@ -240,25 +204,6 @@ def test_handlers_that_hang_hold_up_no_other_kind_of_call(scene: Scene) -> None:
             assert all(call.recv(soon()) is not None for call in hanging)
     finally:
         release.set()
-
-
-def test_raw_handlers_answer_by_path_and_in_every_shape(scene: Scene) -> None:
-    def echo(call: Any) -> None:
-        if not call.shape:
-            call.finish(call.payload)
-            return
-        while (item := call.recv()) is not None:
-            call.send(item)
-        call.finish()
-
-    with scene.client() as client:
-        scene.dispatcher.register("/their.Service/Echo", echo)
-        assert client.unary("/their.Service/Echo", b"\x00\xff", soon()) == b"\x00\xff"
-        call = client.open("/their.Service/Echo", shape=Shape.BIDIRECTIONAL)
-        call.send(b"1", soon())
-        assert call.recv(soon()) == b"1"
-        call.half_close()
-        assert call.recv(soon()) is None
 
 
 def test_a_raw_handler_may_answer_later_from_another_thread(scene: Scene) -> None:

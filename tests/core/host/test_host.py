@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -69,12 +69,6 @@ class Dirty(ToyEngine):
 
 def _buffers(host: Host) -> Buffers:
     return Buffers.allocate(host.spec)
-
-
-def test_the_engine_writes_into_the_drivers_own_buffers(host: Host) -> None:
-    buffers = _buffers(host)
-    host.drive("me", buffers).step(np.full(3, RESET, np.uint8))
-    assert buffers.observations.any()
 
 
 def test_a_new_driver_sees_the_last_frame_at_once(host: Host) -> None:
@@ -188,20 +182,6 @@ def test_an_engine_that_hangs_in_a_step_is_left_open(caplog: pytest.LogCaptureFi
     assert closed == [True]
 
 
-# --- calls and streams ---
-
-
-def counting() -> Host:
-    """Return the host of an engine whose stream counts."""
-
-    def count_up(request: Any, call: Call) -> Iterator[int]:
-        for tick in call.ticks(1000):
-            with call.between_steps():
-                yield tick
-
-    return Host(ScriptedEngine(streams={COUNTING.name: count_up}))
-
-
 COUNTING = method("TelemetryService/StreamTelemetry")
 
 
@@ -257,19 +237,11 @@ def test_a_stream_is_no_call_and_a_call_no_stream(host: Host) -> None:
         next(host.stream(SCHEMA, GetAgentSchemaRequest(), Call("me")))
 
 
-def test_a_stream_goes_on_until_its_call_is_over() -> None:
-    host = counting()
-    call = Call("me", between_steps=host.between_steps)
-    items = host.stream(COUNTING, COUNTING.request(), call)
-    assert next(items) == 0
-    next(items)
-    call.end()
-    assert list(items) == []
-
-
 @pytest.mark.parametrize(("deadline", "error"), [(None, Cancelled), (Deadline(0), PeerTimeout)])
-def test_a_stream_whose_call_is_over_does_not_begin(deadline: Deadline | None, error: type[Exception]) -> None:
+def test_a_stream_whose_call_is_over_does_not_begin(
+    host: Host, deadline: Deadline | None, error: type[Exception]
+) -> None:
     call = Call("me", deadline)
     call.end()
     with pytest.raises(error, match=COUNTING.name):
-        next(counting().stream(COUNTING, COUNTING.request(), call))
+        next(host.stream(COUNTING, COUNTING.request(), call))

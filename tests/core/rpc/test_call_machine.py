@@ -52,14 +52,6 @@ def test_each_end_can_end_every_call_once(table: dict[StreamState, dict[Kind, St
     assert not table[StreamState.ENDED]
 
 
-def test_after_its_half_close_a_client_sends_no_items_and_waits_for_the_same_answer() -> None:
-    for before, half_closed in (("OPEN_ONE", "HALF_CLOSED_ONE"), ("OPEN_MANY", "HALF_CLOSED_MANY")):
-        following = CLIENT_SENDS[StreamState[before]][Kind.HALF_CLOSE]
-        assert following is StreamState[half_closed]
-        assert Kind.STREAM_ITEM not in CLIENT_SENDS[following]
-        assert set(SERVER_SENDS[following]) == set(SERVER_SENDS[StreamState[before]])
-
-
 def test_what_is_not_in_the_table_is_the_fault_of_the_end_that_sends_it() -> None:
     with pytest.raises(LocalProtocolError, match="cannot send the response: a call is ended; open another one"):
         after(SERVER_SENDS, StreamState.ENDED, Kind.RESPONSE, lambda: "a call", ours=True)

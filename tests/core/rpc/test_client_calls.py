@@ -18,7 +18,6 @@ from lucky_transport.errors import (
     Cancelled,
     ClosedError,
     EngineFailed,
-    LocalProtocolError,
     PeerDied,
     PeerTimeout,
     RemoteProtocolError,
@@ -88,15 +87,6 @@ def test_a_handlers_error_keeps_its_class_and_text(pair: CallPair) -> None:
         pair.client.unary("/t/fail", b"", soon())
 
 
-def test_sending_after_the_half_close_is_our_fault(pair: CallPair) -> None:
-    call = pair.client.open("/t/total", shape=Shape.CLIENT_STREAM)
-    call.half_close()
-    for use, words in ((lambda: call.send(b"1"), "send an item"), (call.half_close, "end the sending")):
-        with pytest.raises(LocalProtocolError, match=f"cannot {words}: call 1 of /t/total is awaiting one response"):
-            use()
-    assert call.recv(soon()) == b"0"
-
-
 # --- deadlines ---
 
 
@@ -137,17 +127,6 @@ def test_a_server_that_reads_nothing_for_ever_is_no_hang(open_pair: Callable[...
 # --- cancel ---
 
 
-def test_cancel_ends_a_stream_here_and_there(pair: CallPair) -> None:
-    call = pair.client.open("/t/endless")
-    assert call.recv(soon()) == b"more"
-    call.cancel()
-    with pytest.raises(Cancelled, match=r"^/t/endless was cancelled"):
-        call.recv(soon())
-    until(lambda: pair.begun[0].is_ended)
-    with pytest.raises(Cancelled, match="cancelled by its caller"):
-        pair.begun[0].send(b"too late")
-
-
 def test_cancel_reaches_a_thread_whose_records_another_one_reads(pair: CallPair) -> None:
     leading = pair.client.open("/t/hang")
     following = pair.client.open("/t/hang", shape=Shape.CLIENT_STREAM)
@@ -169,16 +148,6 @@ def test_cancel_reaches_a_thread_whose_records_another_one_reads(pair: CallPair)
     leading.cancel()
     threads[0].join(PATIENCE_S)
     assert ended == ["other", "one"]
-
-
-def test_what_comes_for_a_given_up_call_is_dropped(pair: CallPair) -> None:
-    for _ in range(20):
-        call = pair.client.open("/t/endless")
-        call.recv(soon())
-        call.cancel()
-    assert pair.client.unary("/t/echo", b"mine", soon()) == b"mine"
-    assert pair.fault is None
-    assert pair.client.open_calls == 0
 
 
 def test_a_call_cancelled_in_the_middle_of_a_long_message_leaves_no_piece_behind(

@@ -130,19 +130,6 @@ def test_a_client_that_reads_no_answers_is_not_read_any_more_either() -> None:
     bench.calls.close()
 
 
-def test_a_cancelled_call_tells_its_handler_and_drops_its_answer() -> None:
-    bench = Bench()
-    bench.feed(Kind.REQUEST)
-    call = bench.began[0]
-    ended = threading.Event()
-    call.call.on_end(ended.set)
-    bench.feed(Kind.CANCEL)
-    assert ended.is_set()
-    assert call.is_over
-    call.finish(b"nobody wants it")
-    assert bench.answers() == []
-
-
 def test_what_comes_after_the_end_of_a_call_is_ignored() -> None:
     bench = Bench()
     bench.feed(Kind.REQUEST, **STREAM)

@@ -42,13 +42,6 @@ def test_integers_that_the_dtype_cannot_hold_are_refused_and_not_wrapped(dtype: 
     assert check_actions(spec, actions).dtype == dtype
 
 
-def test_the_text_calls_actions_by_the_name_they_have() -> None:
-    with pytest.raises(SpecError, match=r'^actions\["arm"\] have shape \(2,\), expected \(2, 3\)'):
-        check_actions(_spec(), np.zeros(2), 'actions["arm"]')
-    with pytest.raises(SpecError, match=r'^actions\["arm"\] are out of bounds: 2'):
-        Bounds(ArraySpec("float32", (3,), -1, 1)).check(np.full((2, 3), 2, np.float32), 'actions["arm"]')
-
-
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int8", "uint64", "bool"])
 def test_real_numbers_are_cast(dtype: str) -> None:
     checked = check_actions(_spec(), np.ones((2, 3), dtype))
