@@ -11,8 +11,6 @@ import functools
 import logging
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import Busy, ClosedError, PeerTimeout, SpecError
+from lucky_transport.futures import CallFuture, settle
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport_mujoco.sensors.overlay import draw
 from lucky_transport_mujoco.sensors.render_scene import RenderScene, Snapshot
@@ -100,22 +99,15 @@ class RenderThread:
         return self._drawn(self._depth, request)
 
     def _drawn(self, work: Callable[[RenderRequest], T], request: RenderRequest) -> T:
-        future = Future[T]()
-
-        def draw_now() -> None:
-            try:
-                future.set_result(work(request))
-            except Exception as error:
-                future.set_exception(error)
-
+        future: CallFuture[T] = CallFuture()
         try:
-            self._thread.run(draw_now)
+            self._thread.run(lambda: settle(future, lambda: work(request)))
             return future.result(_PATIENCE_S)
         except Busy as error:
             if not self._closed:
                 raise
             raise ClosedError("the engine is closing: no more images", backend="mujoco") from error
-        except NotInTime as error:
+        except TimeoutError as error:
             raise PeerTimeout(f"no image within {_PATIENCE_S} s", backend="mujoco") from error
 
     def close(self) -> None:
