@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lucky_transport import api
 from lucky_transport.diagnosis import inspection
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import DeviceError, SegmentError
+from lucky_transport.errors import DeviceError
 from lucky_transport.interceptors.interceptor import Interceptor
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Serving
@@ -340,40 +340,6 @@ def test_inspection_says_what_is_offered(serving: Serving, torch: FakeTorch) -> 
 
 
 # -- bytes of a peer
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"gpu_act_size": 4}, SegmentError, "gpu_act_size is 4, the spec says 24"),
-        ({"gpu_act_offset": 1 << 40}, SegmentError, "bytes of actions there do not lie in"),
-        ({"gpu_act_offset": 2}, SegmentError, "gpu_act_offset is 2, not aligned"),
-        ({"gpu_act_generation": 7}, SegmentError, "gpu_act_generation is 7, in the middle of a change"),
-        ({"gpu_act_handle": b"\xff" * 64}, DeviceError, "CUDA_ERROR_INVALID_HANDLE"),
-        ({"gpu_act_device_uuid": b"\xab" * 16}, DeviceError, "actions lie on its GPU 0 .*does not see"),
-        ({"gpu_events_generation": 7}, SegmentError, "gpu_events_generation is 7, in the middle of a change"),
-        ({"gpu_frame_event": b"\xff" * 64}, DeviceError, "cuIpcOpenEventHandle failed"),
-        ({"gpu_client_event": b"\xff" * 64}, DeviceError, "cuIpcOpenEventHandle failed"),
-        ({"gpu_events_device_uuid": b"\xab" * 16}, DeviceError, "events are on its GPU 0 .*does not see"),
-    ],
-)
-def test_an_offer_that_does_not_fit_is_refused_and_nothing_stays_open(
-    serving: Serving,
-    driver: FakeDriver,
-    torch: FakeTorch,
-    changes: dict[str, Any],
-    error: type[Exception],
-    message: str,
-) -> None:
-    with connect(serving) as env:
-        env.reset()
-        events = len(driver.open_events)
-        for name, value in changes.items():
-            header.put(mapping_of(env), name, value)
-        with pytest.raises(error, match=message):
-            env.step(torch.on_gpu(ZEROS.copy()))
-        assert len(driver.open_events) == events
-    assert driver.open_count == 0
 
 
 def test_actions_that_a_client_claims_to_have_written_are_not_believed(

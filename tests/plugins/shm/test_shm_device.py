@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from lucky_transport import api
 from lucky_transport.cuda import libcuda
-from lucky_transport.cuda.driver import Device, ExportedMemory
 from lucky_transport.cuda.memory import DeviceObservations
 from lucky_transport.diagnosis import inspection
 from lucky_transport.engines.toy import ToyEngine
@@ -29,6 +28,7 @@ from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.device_offer import OBSERVATIONS
 from tests.plugins.shm.conftest import mapping_of
 from tests.support.fake_cuda import FakeDriver, FakeTorch
+from tests.support.late_engine import LateEngine
 
 pytestmark = pytest.mark.usefixtures("torch")
 
@@ -143,6 +143,47 @@ def test_device_memory_of_a_type_that_pytorch_lacks_is_named(serving: Serving, t
 # -- bytes of a peer
 
 
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"gpu_obs_size": 44}, SegmentError, "gpu_obs_size is 44, the spec says 48"),
+        ({"gpu_obs_size": 1 << 60}, SegmentError, "the spec says 48"),
+        ({"gpu_obs_offset": 4}, SegmentError, "do not lie in the 48 bytes"),
+        ({"gpu_obs_offset": (1 << 64) - 4}, SegmentError, "do not lie in"),
+        ({"gpu_obs_offset": 2}, SegmentError, "not aligned"),
+        ({"gpu_obs_generation": 7}, SegmentError, "in the middle of a change"),
+        ({"gpu_obs_handle": b"\xff" * 64}, DeviceError, "CUDA_ERROR_INVALID_HANDLE.*another process of this host"),
+        ({"gpu_device_uuid": b"\xab" * 16}, DeviceError, r"GPU 0 \(abab.*does not see.*CUDA_VISIBLE_DEVICES"),
+        ({"gpu_act_size": 4}, SegmentError, "gpu_act_size is 4, the spec says 24"),
+        ({"gpu_act_offset": 1 << 40}, SegmentError, "bytes of actions there do not lie in"),
+        ({"gpu_act_offset": 2}, SegmentError, "gpu_act_offset is 2, not aligned"),
+        ({"gpu_act_generation": 7}, SegmentError, "gpu_act_generation is 7, in the middle of a change"),
+        ({"gpu_act_handle": b"\xff" * 64}, DeviceError, "CUDA_ERROR_INVALID_HANDLE"),
+        ({"gpu_act_device_uuid": b"\xab" * 16}, DeviceError, "actions lie on its GPU 0 .*does not see"),
+        ({"gpu_events_generation": 7}, SegmentError, "gpu_events_generation is 7, in the middle of a change"),
+        ({"gpu_frame_event": b"\xff" * 64}, DeviceError, "cuIpcOpenEventHandle failed"),
+        ({"gpu_client_event": b"\xff" * 64}, DeviceError, "cuIpcOpenEventHandle failed"),
+        ({"gpu_events_device_uuid": b"\xab" * 16}, DeviceError, "events are on its GPU 0 .*does not see"),
+    ],
+)
+def test_an_offer_that_does_not_fit_is_refused_and_nothing_stays_open(
+    driver: FakeDriver, torch: FakeTorch, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    actions = torch.on_gpu(np.zeros((NUM_ENVS, 2), np.float32))
+    endpoint = f"shm://{unique_name()}"
+    with api.serve(LateEngine(driver), endpoint), api.make(endpoint=endpoint) as env:
+        env.reset()
+        events = len(driver.open_events)
+        for name, value in changes.items():
+            header.put(mapping_of(env), name, value)
+        of_observations = any(name.startswith(("gpu_obs", "gpu_device")) for name in changes)
+        with pytest.raises(error, match=message):
+            env.observations_torch("cuda") if of_observations else env.step(actions)
+        assert len(driver.open_events) == events
+        assert header.get(mapping_of(env), "gpu_client_generation") == 0
+    assert driver.open_count == 0
+
+
 def offer(env: VectorEnv, driver: FakeDriver, size_bytes: int = OBS_BYTES, **changes: Any) -> None:
     """Write an offer as an engine would, with some fields changed."""
     memory = driver.export(driver.allocate(OBS_BYTES).ctypes.data)
@@ -155,46 +196,6 @@ def offer(env: VectorEnv, driver: FakeDriver, size_bytes: int = OBS_BYTES, **cha
 def env(driver: FakeDriver) -> Generator[VectorEnv]:
     with api.serve("toy", f"shm://{unique_name()}", num_envs=NUM_ENVS) as plain, connect(plain) as made:
         yield made
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"gpu_obs_size": OBS_BYTES - 4}, f"gpu_obs_size is {OBS_BYTES - 4}, the spec says {OBS_BYTES}"),
-        ({"gpu_obs_size": 1 << 60}, f"the spec says {OBS_BYTES}"),
-        ({"gpu_obs_offset": 4}, f"do not lie in the {OBS_BYTES} bytes"),
-        ({"gpu_obs_offset": (1 << 64) - 4}, "do not lie in"),
-        ({"gpu_obs_offset": 2}, "not aligned"),
-        ({"gpu_obs_generation": 7}, "in the middle of a change"),
-    ],
-)
-def test_an_offer_that_does_not_fit_is_refused_and_nothing_stays_open(
-    env: VectorEnv, driver: FakeDriver, changes: dict[str, Any], message: str
-) -> None:
-    offer(env, driver, **changes)
-    with pytest.raises(SegmentError, match=message):
-        env.observations_torch("cuda")
-    assert driver.open_count == 0
-    assert header.get(mapping_of(env), "gpu_client_generation") == 0
-    step(env)  # stepping goes on
-
-
-def test_a_handle_that_the_driver_refuses_is_a_device_error_with_the_drivers_word(
-    env: VectorEnv, driver: FakeDriver
-) -> None:
-    offer(env, driver, gpu_obs_handle=b"\xff" * 64)
-    with pytest.raises(DeviceError, match=r"CUDA_ERROR_INVALID_HANDLE.*another process of this host"):
-        env.observations_torch("cuda")
-    assert header.get(mapping_of(env), "gpu_client_generation") == 0
-
-
-def test_a_device_that_this_process_does_not_see_is_named(env: VectorEnv, driver: FakeDriver) -> None:
-    hidden = Device(5, b"\xab" * 16, "hidden")
-    memory = driver.export(driver.allocate(OBS_BYTES).ctypes.data)
-    device_offer.write_offer(mapping_of(env), OBSERVATIONS, ExportedMemory(memory.handle, 0, hidden), OBS_BYTES)
-    with pytest.raises(DeviceError, match=r"GPU 5 \(abab.*does not see.*CUDA_VISIBLE_DEVICES"):
-        env.observations_torch("cuda")
-    assert driver.opened == []
 
 
 def test_an_engine_that_knows_only_the_seeds_fields_is_understood(env: VectorEnv, driver: FakeDriver) -> None:
