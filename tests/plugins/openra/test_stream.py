@@ -231,14 +231,6 @@ def test_a_reader_that_pauses_finds_the_present(watch: Any) -> None:
     assert stream.dropped > 0
 
 
-def test_a_reader_that_wants_the_next_waits_for_it(watch: Any) -> None:
-    _, stream = watch(rate=50)
-    ticks = [-1]
-    for _ in range(10):
-        ticks.append(stream.latest(ticks[-1]).tick)
-    assert ticks == sorted(set(ticks))
-
-
 def test_a_reader_waits_no_longer_than_its_deadline(watch: Any) -> None:
     _, stream = watch(rate=500, planning=1)
     with pytest.raises(PeerTimeout, match=r"no observation after tick 0 within 0\.1 s"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -63,21 +62,6 @@ def test_a_score_is_read_as_any_culture_writes_it(playing: Playing, text: str, s
         experiment = begin(instance, engine, 1)
         engine.send("0", f"0 {text}", "END")
         assert experiment.play(lambda session, state: None) == [score]
-
-
-def test_a_state_cut_anywhere_is_one_state(playing: Playing) -> None:
-    with playing() as (instance, engine):
-        experiment = begin(instance, engine, 1)
-        data = '0\r\n0 {"Name":"Zoë – ∞"}\r\n0 1\r\nEND\r\n'.encode()
-
-        def trickle() -> None:
-            for at in range(len(data)):
-                engine.connection.sendall(data[at : at + 1])
-
-        thread = threading.Thread(target=trickle)
-        thread.start()
-        assert list(experiment) == [Started(0), StateUpdate(0, {"Name": "Zoë – ∞"}), Score(0, 1.0)]
-        thread.join()
 
 
 def test_an_unknown_experiment_raises_and_the_next_one_runs(playing: Playing) -> None:
@@ -207,6 +191,8 @@ def test_each_session_may_have_a_thread_of_its_own(playing: Playing) -> None:
         engine.send("0 1", "1 2", "2 3", "END")
         assert [player.result() for player in players] == [list(range(20))] * 2
         assert [experiment.session(2).state()["n"] for _ in range(5)] == [9] * 5
+        with pytest.raises(ValueError, match="session 3: this run has 0 to 2"):
+            experiment.session(3)
 
 
 def test_a_second_run_needs_the_first_ones_end(playing: Playing) -> None:

@@ -181,14 +181,6 @@ def test_lines_end_with_crlf_and_a_state_is_one_word_with_the_seeds_keys(serving
         }
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_either_line_end_is_understood(serving: Serving, offering: Offering, end: str) -> None:
-    with serving(), offering() as client:
-        client.send("run cart_pole", INIT, "END", f"0 {PUSH}", end=end)
-        assert [client.read() for _ in range(2)] == ["SUCCESS", "0"]
-        assert [client.read()[:3] for _ in range(2)] == ["0 {", "0 {"]
-
-
 def test_an_engine_without_worlds_is_not_served(serving: Serving) -> None:
     with pytest.raises(Unimplemented, match=r"engine 'toy' has no worlds .* serve it at shm://"):
         serving("toy")

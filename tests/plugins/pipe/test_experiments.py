@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import pytest
@@ -110,21 +109,6 @@ def test_in_step_shows_every_session_that_runs(serving: Serving, name: str) -> N
         assert max(map(len, shown)) == 3
         assert set().union(*shown) == set(range(5))
         assert experiment.final_scores() == [without_a_wire(number)[1] for number in range(5)]
-
-
-def test_sessions_are_played_by_threads_of_their_own(serving: Serving, name: str) -> None:
-    with serving(), Instance(name) as instance, ThreadPoolExecutor(4) as pool:
-        experiment = instance.experiment("cart_pole", map(init, range(4)), state=CartPoleState)
-
-        def play(number: int) -> float | None:
-            session = experiment.session(number)
-            while (state := session.state()) is not None:
-                session.command(CartPoleCommand(decide(state)))
-            return session.score
-
-        assert list(pool.map(play, range(4))) == [without_a_wire(number)[1] for number in range(4)]
-        with pytest.raises(ValueError, match="session 4: this run has 0 to 3"):
-            experiment.session(4)
 
 
 def test_several_engines_are_several_pipes() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -132,10 +131,3 @@ def test_the_originals_keywords_and_names_are_taken(unity: Callable[..., Any]) -
         u_instance.write_line(to_write='0 {"MoveRight": true}')
         u_instance.flush_pipe()
         assert engine.read() == '0 {"MoveRight": true}'
-
-
-def test_a_name_joined_to_the_windows_prefix_on_linux_is_the_same_pipe(name: str) -> None:
-    """The usual program builds the path with os.path.join, which puts a slash between them here."""
-    from lucky_transport_pipe.address import path_of
-
-    assert path_of(os.path.join("\\\\.\\pipe\\", name)) == path_of(name)

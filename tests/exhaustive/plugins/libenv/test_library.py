@@ -37,8 +37,15 @@ class TellTale:
         return self._count
 
 
-def tensor(name: bytes = b"x", scalar_type: int = 2, dtype: int = 2, shape: tuple[int, ...] = (), **bounds: int) -> Any:
-    made = TensorType(name=name, scalar_type=scalar_type, dtype=dtype, ndim=len(shape))
+def tensor(
+    name: bytes = b"x",
+    scalar_type: int = 2,
+    dtype: int = 2,
+    shape: tuple[int, ...] = (),
+    ndim: int | None = None,
+    **bounds: int,
+) -> Any:
+    made = TensorType(name=name, scalar_type=scalar_type, dtype=dtype, ndim=len(shape) if ndim is None else ndim)
     made.shape[: len(shape)] = shape
     made.low.int32, made.high.int32 = bounds.get("low", 0), bounds.get("high", 5)
     return made
@@ -93,10 +100,6 @@ def test_the_spec_says_that_ends_are_not_told_apart(spec: BatchSpec) -> None:
     assert "never why" in spec.attributes["episode_ends"]
 
 
-def test_the_spec_survives_its_journey(spec: BatchSpec) -> None:
-    assert BatchSpec.from_json(spec.to_json()) == spec
-
-
 @pytest.mark.parametrize(
     ("tensors", "words"),
     [
@@ -112,25 +115,13 @@ def test_the_spec_survives_its_journey(spec: BatchSpec) -> None:
         ([tensor(name=b"")], "has no name"),
         ([tensor(name=b"\xff")], "is no UTF-8"),
         ([tensor(), tensor()], "two tensors 'x'"),
+        *(([tensor(shape=(2,), ndim=ndim)], f"has ndim {ndim}") for ndim in (-1, 17, 1 << 30)),
+        *((count, f"{count} tensors") for count in (-1, 1 << 30)),
     ],
 )
-def test_a_tensor_that_the_interface_does_not_allow_is_refused(tensors: list[TensorType], words: str) -> None:
+def test_a_tensor_that_the_interface_does_not_allow_is_refused(tensors: list[TensorType] | int, words: str) -> None:
     with pytest.raises(SpecError, match=words):
-        parts_of(*tensors)
-
-
-@pytest.mark.parametrize("ndim", [-1, 17, 1 << 30])
-def test_an_impossible_number_of_axes_is_refused(ndim: int) -> None:
-    made = tensor(shape=(2,))
-    made.ndim = ndim
-    with pytest.raises(SpecError, match=f"has ndim {ndim}"):
-        parts_of(made)
-
-
-@pytest.mark.parametrize("count", [-1, 1 << 30])
-def test_an_impossible_number_of_tensors_is_refused(count: int) -> None:
-    with pytest.raises(SpecError, match=f"{count} tensors"):
-        parts_of(count=count)
+        parts_of(count=tensors) if isinstance(tensors, int) else parts_of(*tensors)
 
 
 @st.composite
