@@ -23,7 +23,7 @@ def lucky_transport_commands() -> list[CommandInfo]:
     return [
         CommandInfo(
             "export-libenv",
-            "lucky_transport_libenv.command:export_libenv",
+            "lucky_transport_libenv.export.build:export_libenv",
             "make a shared library of an engine, for gym3 and other libenv hosts",
         )
     ]

@@ -1,7 +1,13 @@
-"""Spans and metrics around typed calls, streams and steps, on the client's side and on the engine's."""
+"""Spans and metrics around typed calls, streams and steps, on the client's side and on the engine's.
+
+Names and attributes are those of OpenTelemetry's semantic conventions for RPC of release 1.40 and later:
+`rpc.system.name`, a method's full name in `rpc.method`, status codes by their names, durations in seconds. What the
+conventions have no name for is in the namespace `lucky_transport`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -10,16 +16,24 @@ from typing import Any
 
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import Histogram, MeterProvider
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
+from opentelemetry.trace import Span, SpanKind, StatusCode, TracerProvider
 
+from lucky_transport.errors import Status, TransportError, status_of
 from lucky_transport.interceptors import CallDetails, InterceptionPoint, Interceptor, Side, StepDetails, StreamEnd
-from lucky_transport_opentelemetry.attributes import BOUNDARIES_S, STEP, ended_attributes, point_attributes
 
 __all__ = ["OpenTelemetryInterceptor", "make_interceptor"]
 
 _SCOPE = "lucky_transport"
 _SCHEMA = "https://opentelemetry.io/schemas/1.40.0"
 _KINDS = {Side.CLIENT: SpanKind.CLIENT, Side.ENGINE: SpanKind.SERVER}
+#: The name of a step among methods.
+STEP = "lucky_transport.Engine/Step"
+
+#: Those that the conventions advise, from 5 ms on, and smaller ones: a step in shared memory takes microseconds.
+BOUNDARIES_S = (
+    *(2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3),
+    *(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10),
+)
 
 
 class OpenTelemetryInterceptor(Interceptor):
@@ -112,13 +126,13 @@ class _Call:
 
     def _end(self, error: BaseException | None) -> None:
         took_s = (time.perf_counter_ns() - self._began_ns) * 1e-9
-        ended = ended_attributes(self._side, error)
+        ended = _ended_attributes(self._side, error)
         if self._duration is not None:
             self._duration.record(took_s, self._attributes | ended)
         if self._span is not None:
             self._span.set_attributes(ended)
             if "error.type" in ended:
-                self._span.set_status(Status(StatusCode.ERROR, str(error)))
+                self._span.set_status(trace.Status(StatusCode.ERROR, str(error)))
             self._span.end()
 
 
@@ -133,6 +147,60 @@ def _durations(provider: MeterProvider | None) -> dict[Side, Histogram]:
         side: meter.create_histogram(name, "s", text, explicit_bucket_boundaries_advisory=BOUNDARIES_S)
         for side, (name, text) in texts.items()
     }
+
+
+def point_attributes(point: InterceptionPoint, method: str) -> dict[str, Any]:
+    """Return what is known before a call or step of `method` begins; `method` as in `rpc.method`."""
+    attributes: dict[str, Any] = {
+        "rpc.system.name": "grpc" if point.transport == "grpc" else _SCOPE,
+        "rpc.method": method,
+        "lucky_transport.engine": point.engine,
+    }
+    if point.side is Side.ENGINE:
+        return attributes
+    attributes["lucky_transport.transport"] = point.transport
+    if point.endpoint is not None and point.endpoint.address:
+        attributes |= _server(point.endpoint.scheme, point.endpoint.address)
+    return attributes
+
+
+def _server(scheme: str, address: str) -> dict[str, Any]:
+    """Return the attributes of where the engine is: host and port, or the name of a socket or segment."""
+    host, colon, port = address.rpartition(":")
+    if scheme == "grpc+unix":
+        return {"server.address": address, "network.transport": "unix"}
+    if colon and port.isdecimal():
+        return {"server.address": host.strip("[]"), "server.port": int(port), "network.transport": "tcp"}
+    return {"server.address": address}
+
+
+#: What the conventions for gRPC call an error of the server; all others are the client's own doing.
+_SERVER_ERRORS = frozenset(
+    (
+        Status.UNKNOWN,
+        Status.DEADLINE_EXCEEDED,
+        Status.UNIMPLEMENTED,
+        Status.INTERNAL,
+        Status.UNAVAILABLE,
+        Status.DATA_LOSS,
+    )
+)
+
+
+def _ended_attributes(side: Side, error: BaseException | None) -> dict[str, Any]:
+    """Return what is known when it has ended: the status, and "error.type" where this side calls it a failure."""
+    if error is None:
+        return {"rpc.response.status_code": Status.OK.name}
+    if isinstance(error, CancelledError | asyncio.CancelledError | GeneratorExit):
+        code = Status.CANCELLED
+    elif isinstance(error, TransportError):
+        code = status_of(error)
+    else:
+        return {"error.type": f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")}
+    attributes = {"rpc.response.status_code": code.name}
+    if side is Side.CLIENT or code in _SERVER_ERRORS:
+        attributes["error.type"] = code.name
+    return attributes
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Compiling a library for one engine, with the system's compiler."""
+"""`lucky-transport export-libenv`: an engine as a shared library for gym3 and other hosts, by the system's compiler."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
+
+from lucky_transport.cli.completion import complete_engines
+from lucky_transport.cli.serve import options_of
 from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra, Unimplemented
 
 _SOURCES = Path(__file__).parent
@@ -18,6 +22,45 @@ _SOURCES = Path(__file__).parent
 _KIT = _SOURCES / "kit"
 _FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _COMPILER_S = 120.0
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  lucky-transport export-libenv toy --output libtoy.so\n"
+    "  lucky-transport export-libenv gymnasium:CartPole-v1 --output envs/libcartpole.so\n"
+    "  lucky-transport export-libenv toy --output libtoy.so --options '{\"episode_steps\": 50}'\n"
+    "  python -c \"from gym3.libenv import CEnv; print(CEnv(num=4, lib_dir='.', lib_name='toy'))\""
+)
+@click.argument("engine", shell_complete=complete_engines)
+@click.option("--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="libNAME.so to write.")
+@click.option("--options", default="{}", metavar="JSON", help="Options of the engine; the library's host may add more.")
+@click.option(
+    "--python",
+    default=sys.executable,
+    show_default="this one",
+    help="The interpreter that runs the engine; lucky-transport has to be installed there.",
+)
+@click.option("--no-check", is_flag=True, help="Do not make the engine once, to see whether libenv can carry it.")
+def export_libenv(engine: str, output: Path, options: str, python: str, no_check: bool) -> None:
+    """Write a shared library that is ENGINE (for instance toy or gymnasium:CartPole-v1) for any host of libenv.
+
+    Each env of the library starts an engine process of its own, with as many envs as its host asks for.
+    """
+    from lucky_transport import api
+    from lucky_transport_libenv.export.tensors import tensors_of
+
+    engine_options = options_of(options)
+    tensors = []
+    if not no_check:
+        made = api.make_engine(engine, 2, **engine_options)
+        try:
+            tensors = tensors_of(made.spec)
+        finally:
+            made.close()
+    build(engine, output, options=engine_options, python=python)
+    for tensor in tensors:
+        click.echo(f"{tensor.space.name.lower():12} {tensor.name}: {tensor.dtype.name.lower()} {list(tensor.shape)}")
+    click.echo(f"wrote {output}")
 
 
 def build(engine: str, target: Path, *, options: Mapping[str, Any], python: str = sys.executable) -> None:

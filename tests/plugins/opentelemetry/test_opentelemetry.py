@@ -29,7 +29,7 @@ from lucky_transport.messages import TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport_opentelemetry import OpenTelemetryInterceptor
-from lucky_transport_opentelemetry.attributes import point_attributes
+from lucky_transport_opentelemetry.interceptor import point_attributes
 from tests.support.waiting import until
 
 GET_SCHEMA = method("AgentService/GetAgentSchema")
