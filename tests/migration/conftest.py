@@ -21,11 +21,11 @@ from lucky_transport.routing import Decision
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Transport
 from lucky_transport_migration import paths
-from lucky_transport_migration.bench import charts, targets
+from lucky_transport_migration.bench import charts
 from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.report import bench_page
 from lucky_transport_migration.bench.run import Results
-from lucky_transport_migration.bench.suite import Cell
+from lucky_transport_migration.bench.suite import Cell, check_targets
 from lucky_transport_migration.bench.suites.steps import IDLE, STEP_TARGETS, plan_of, prepare
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, Comparison
 from lucky_transport_migration.evidence.record import EQUAL, Evidence, SideResult
@@ -97,7 +97,7 @@ def bench_result(made_up_result: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def bench_text(made_up_result: dict[str, Any]) -> str:
     """Return the page of that result, with its targets."""
-    result = made_up_result | {"targets": targets.check(made_up_result, STEP_TARGETS)}
+    result = made_up_result | {"targets": check_targets(made_up_result, STEP_TARGETS)}
     return bench_page(result)
 
 

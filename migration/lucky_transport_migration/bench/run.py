@@ -1,6 +1,7 @@
 """A suite ready to run: rounds of cases, as one JSON-able result.
 
-What could not be measured is a note, never a silent gap.
+What could not be measured is a note, never a silent gap. A ratio is that of the reference's cell and one that differs
+in the way alone. What is decided is whether a switch from gRPC pays; the machine's limits are told apart from it.
 """
 
 from __future__ import annotations
@@ -8,17 +9,33 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError, TransportError, plural
 from lucky_transport_migration.bench import environment
-from lucky_transport_migration.bench.ratios import MOST_NOISE, floors, noise_floor, ratios, verdict
 from lucky_transport_migration.bench.rows import Measured, p50s_us, row_of, typical_us
 from lucky_transport_migration.bench.suite import BenchSuite, Case, Cell, Plan
-from lucky_transport_migration.stats import LEAST_ROUNDS, looked_at, ratio
+from lucky_transport_migration.paths import label
+from lucky_transport_migration.stats import (
+    LEAST_ROUNDS,
+    Overall,
+    Word,
+    compare,
+    floor_of,
+    floor_sentence,
+    looked_at,
+    overall,
+    ratio,
+)
+from lucky_transport_migration.table import INCONCLUSIVE
+from lucky_transport_migration.units import times_text
 
+Cells = Mapping[Cell, Sequence[Measured]]
+
+#: The A/A ratio from which on a run is inconclusive.
+MOST_NOISE = 1.5
 #: A process rests where its threads use less than this share of a CPU for so long; awaited at most so long.
 _REST_SHARE, _LOOK_S, _REST_S = 0.1, 0.02, 2.0
 
@@ -165,6 +182,91 @@ class PreparedSuite:
             if cell == again and floor is not None:
                 row = row_of(suite, cell, results.twins[cell], known.get(suite.kind_of(cell)), floor["ratio"])
                 yield row | {"again": True, "way": f"{row['way']}, again (A/A)"}
+
+
+def floors(suite: BenchSuite, cells: Cells, twins: Cells) -> dict[Cell, float]:
+    """Return the A/A floor of each kind of cells that was measured by two fresh pairs per round."""
+    return {
+        suite.kind_of(cell): round(floor_of(ratio(p50s_us(second), p50s_us(cells[cell]))), 4)
+        for cell, second in twins.items()
+        if cell in cells
+    }
+
+
+def noise_floor(suite: BenchSuite, cells: Cells, twins: Cells, known: Mapping[Cell, float]) -> dict[str, Any] | None:
+    """Return the A/A ratio of the first cell that was measured twice, for all to see; None when there was none.
+
+    `known` are the floors of all kinds.
+    """
+    for cell in twins:
+        if cell in cells:
+            interval = ratio(p50s_us(twins[cell]), p50s_us(cells[cell]))
+            sentence = floor_sentence(cell.way, interval, list(known.values()))
+            return {"path": cell.path, **interval.row(), "floor": known[suite.kind_of(cell)], "sentence": sentence}
+    return None
+
+
+def ratios(suite: BenchSuite, cells: Cells, plan: Plan, known: Mapping[Cell, float]) -> list[dict[str, Any]]:
+    """Return one row per comparison, each with its interval, the A/A floor of its kind, word and sentence.
+
+    `main` marks those between ways to an engine, `lead` those that are read first. A kind without an A/A pair is judged
+    by the largest floor.
+    """
+    largest = max(known.values(), default=1.0)
+    lead = [kind for kind in suite.lead if any(cell.kind == kind for cell in cells)][:1]
+    found: list[dict[str, Any]] = []
+    for cell, other in suite.pairs(cells, plan):
+        interval, title = ratio(p50s_us(cells[other]), p50s_us(cells[cell])), suite.title_of(cell)
+        noise = known.get(suite.kind_of(cell), largest)
+        said = compare(cell.way, other.way, interval, noise)
+        main = other.path not in (cell.path, "limit")
+        found.append(
+            {
+                **asdict(cell),
+                "title": title,
+                "of": cell.path,
+                "to": other.path,
+                "to_wait": other.wait,
+                **interval.row(),
+                "floor": noise,
+                "rounds": interval.rounds,
+                "word": said.word.value,
+                "main": main,
+                "lead": main and (not suite.lead or (cell.kind in lead and _is_usual(cell, suite, plan))),
+                "sentence": f"{title}: {said.sentence}",
+            }
+        )
+    return found
+
+
+def _is_usual(cell: Cell, suite: BenchSuite, plan: Plan) -> bool:
+    return cell.rate_hz is None and cell.what == (plan.engine or suite.engine)
+
+
+def verdict(
+    reference: str,
+    found: Sequence[Mapping[str, Any]],
+    looked_at: Sequence[str],
+    floor: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the run's verdict on `reference`: word, sentence, and the sentences that go with it.
+
+    found: the ratios that decide. `looked_at` says what was looked at while it was timed; floor: the A/A ratio, from
+    which on nothing is concluded.
+    """
+    grpc = [one for one in found if one["to"].startswith("grpc")]
+    name = label(reference)
+    asked = grpc if grpc and not reference.startswith("grpc") else found
+    words = [Word(one["word"]) for one in asked]
+    main = overall(f"{name[:1].upper()}{name[1:]}", "gRPC" if asked is grpc else "the other transports", words)
+    noise = 1.0 if floor is None else max(floor["ratio"], 1 / floor["ratio"])
+    if noise > MOST_NOISE and main.word is not Overall.UNKNOWN:
+        sentence = (
+            f"The machine was too noisy: measured twice (A/A), {name} differed from itself by a factor of "
+            f"{times_text(noise)}, more than {times_text(MOST_NOISE)}. Run it again where nothing else runs."
+        )
+        return {"word": INCONCLUSIVE, "sentence": sentence, "beside": [*looked_at]}
+    return {"word": main.word.value, "sentence": main.sentence, "beside": [*looked_at]}
 
 
 def _await_rest() -> None:

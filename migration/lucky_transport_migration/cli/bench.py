@@ -96,7 +96,7 @@ def bench(
     and --rates. docs/how-to/measure.md says what each of them measures.
     """
     from lucky_transport.registry import load
-    from lucky_transport_migration.bench import targets
+    from lucky_transport_migration.bench.suite import check_targets
     from lucky_transport_migration.bench.suites import steps
 
     prepared: PreparedSuite
@@ -110,7 +110,7 @@ def bench(
         prepared = prepare(transports, waits, rounds=rounds, quick=quick)
     result = _measured(prepared, silent=as_json)
     if check:
-        result["targets"] = targets.check(result, prepared.suite.targets)
+        result["targets"] = check_targets(result, prepared.suite.targets)
     _output(result, report, as_json=as_json)
 
 

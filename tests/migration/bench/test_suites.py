@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from lucky_transport.errors import NotReachable
-from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.report import bench_markdown, bench_page, show_bench, without_histograms
 from lucky_transport_migration.bench.run import PreparedSuite, Results
-from lucky_transport_migration.bench.suite import Case, Cell
+from lucky_transport_migration.bench.suite import Case, Cell, check_targets
 from lucky_transport_migration.bench.suites import commands, steps, stubs, training
 
 jsonschema: Any = pytest.importorskip(
@@ -82,7 +81,7 @@ def rows_of(result: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
 
 
 def words_of(name: str, result: dict[str, Any]) -> dict[str, str]:
-    return {one["name"]: one["word"] for one in targets.check(result, TARGETS[name])}
+    return {one["name"]: one["word"] for one in check_targets(result, TARGETS[name])}
 
 
 # runs
@@ -143,7 +142,7 @@ def test_a_run_that_fails_after_its_first_pair_has_a_report_without_ratios() -> 
 
 @each_suite
 def test_the_result_keeps_to_the_published_schema(name: str, result: dict[str, Any]) -> None:
-    result["targets"] = targets.check(result, TARGETS[name])
+    result["targets"] = check_targets(result, TARGETS[name])
     jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(json.dumps(result, allow_nan=False)))
     assert '"hdr"' not in json.dumps(without_histograms(result))
 
@@ -284,7 +283,7 @@ def test_the_native_limit_is_compared_and_decides_no_verdict(result: dict[str, A
 def test_a_target_is_met_missed_or_not_measured(
     name: str, result: dict[str, Any], target: str, word: str, measured: float | None
 ) -> None:
-    found = {one["name"]: one for one in targets.check(result, TARGETS[name])}
+    found = {one["name"]: one for one in check_targets(result, TARGETS[name])}
     assert len(found) == len(TARGETS[name])
     assert found[target]["measured"] == (measured and pytest.approx(measured, rel=0.1))
     assert found[target]["word"] == word
@@ -356,7 +355,7 @@ def test_every_target_of_steps_is_of_rows_that_a_whole_run_has() -> None:
 def test_page_markdown_and_terminal_show_all_rows_and_targets(
     name: str, result: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result["targets"] = targets.check(result, TARGETS[name])
+    result["targets"] = check_targets(result, TARGETS[name])
     show_bench(result)
     page, markdown, terminal = bench_page(result), bench_markdown(result), capsys.readouterr().out
     assert all(result["verdict"]["word"] in text for text in (page, markdown, terminal))

@@ -33,11 +33,11 @@ from lucky_transport_migration.bench.suite import (
     Case,
     Cell,
     Plan,
+    SpeedTarget,
     call_cases,
     decimal_text,
     marks,
 )
-from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 #: The call that the echo engine answers with the bytes that it is given.

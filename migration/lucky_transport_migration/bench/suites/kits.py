@@ -31,8 +31,7 @@ from lucky_transport.transport import Transport
 from lucky_transport_migration.bench.limits import ping_pong
 from lucky_transport_migration.bench.measuring import Look, Measurement, measure_loop
 from lucky_transport_migration.bench.run import PreparedSuite
-from lucky_transport_migration.bench.suite import BenchSuite, Case, Cell, Plan, marks
-from lucky_transport_migration.bench.targets import SpeedTarget
+from lucky_transport_migration.bench.suite import BenchSuite, Case, Cell, Plan, SpeedTarget, marks
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 KIT_SOURCES = Path(__file__).parents[4] / "schema" / "kits"

@@ -26,8 +26,7 @@ from lucky_transport.transport import Transport
 from lucky_transport_migration.bench.limits import measure_limit
 from lucky_transport_migration.bench.measuring import Look, Measurement, measure_loop
 from lucky_transport_migration.bench.run import PreparedSuite
-from lucky_transport_migration.bench.suite import OPEN_LOOP_HZ, BenchSuite, Case, Cell, Plan, marks
-from lucky_transport_migration.bench.targets import SpeedTarget
+from lucky_transport_migration.bench.suite import OPEN_LOOP_HZ, BenchSuite, Case, Cell, Plan, SpeedTarget, marks
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 from lucky_transport_migration.units import bytes_text
 

@@ -27,11 +27,11 @@ from lucky_transport_migration.bench.suite import (
     Case,
     Cell,
     Plan,
+    SpeedTarget,
     call_cases,
     decimal_text,
     marks,
 )
-from lucky_transport_migration.bench.targets import SpeedTarget
 
 _TCP, _SHM = marks("unary", "grpc-tcp", "pool"), marks("unary", "shm", "pool")
 STUB_TARGETS: tuple[SpeedTarget, ...] = (

@@ -26,9 +26,8 @@ from lucky_transport_migration.bench.measuring import Effort
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.stubs.programs import Job, measure_luckyenv, why_no_luckyenv
-from lucky_transport_migration.bench.suite import BenchSuite, Case, Cell, Plan, call_cases, marks
+from lucky_transport_migration.bench.suite import BenchSuite, Case, Cell, Plan, SpeedTarget, call_cases, marks
 from lucky_transport_migration.bench.suites.commands import plan_of_commands
-from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 TELEMETRY_HZ = 100

@@ -14,14 +14,13 @@ from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
 from lucky_transport.errors import ConfigError, EngineFailed, NotReachable, PeerTimeout
-from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.demo import COMPARED_STEPS, PATHS
 from lucky_transport_migration.bench.reading import headlines
 from lucky_transport_migration.bench.report import bench_page
 from lucky_transport_migration.bench.rows import typical_us
 from lucky_transport_migration.bench.stubs import programs
 from lucky_transport_migration.bench.stubs.programs import serving
-from lucky_transport_migration.bench.suite import marks
+from lucky_transport_migration.bench.suite import check_targets, marks
 from lucky_transport_migration.bench.suites import kits
 from lucky_transport_migration.bench.suites.kits import BATCH, KIT_PATHS, KITS, plan_of_kits
 from lucky_transport_migration.bench.suites.steps import COPY, IDLE, PACED_ENVS, STEPPING, plan_of, prepare
@@ -60,7 +59,7 @@ def test_every_promise_is_kept_or_broken_by_what_the_rows_say() -> None:
             ("step", "kit-cpp"): {"p50": BATCH / 12.5},
         }
     )
-    outcome = [(one["word"], one["measured"]) for one in targets.check(result, KITS.targets)]
+    outcome = [(one["word"], one["measured"]) for one in check_targets(result, KITS.targets)]
     assert outcome == [("PASS", 1.5), ("PASS", 2.5), ("NOT MEASURED", None), ("NOT MEASURED", None), ("PASS", 12.5)]
 
 

@@ -16,11 +16,11 @@ from lucky_transport.cli.main import cli
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.transport import Capabilities
-from lucky_transport_migration.bench import targets
+from lucky_transport_migration.bench import suite
 from lucky_transport_migration.bench.run import PreparedSuite
+from lucky_transport_migration.bench.suite import SpeedTarget
 from lucky_transport_migration.bench.suites import steps
 from lucky_transport_migration.bench.suites.stubs import cases_of, plan_of_stubs
-from lucky_transport_migration.bench.targets import SpeedTarget
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, read_folder
 from lucky_transport_migration.stages.effective_stages import STEP
 from tests.planted.changes import answers, one_bit, over_path
@@ -94,7 +94,7 @@ def test_a_promise_that_fails_is_an_exit_code(
     again: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, measured: float | None, code: int
 ) -> None:
     target = SpeedTarget("a promise", "at least", 1.0, "times", {"path": "nowhere"} if measured is None else measured)
-    monkeypatch.setattr(targets, "LEAST_ROUNDS", 1)
+    monkeypatch.setattr(suite, "LEAST_ROUNDS", 1)
     monkeypatch.setattr(steps, "STEP_TARGETS", (target,))
     done = again("--check")
     assert done.exit_code == code, done.output
