@@ -188,7 +188,7 @@ LIMITS = [
         "A server serves {} of",
     ),
     ("plugins/lucky_transport_grpc/README.md", "lucky_transport_grpc.streams", "KEPT", "it keeps the {} newest items"),
-    ("plugins/lucky_transport_grpc/README.md", "lucky_transport_grpc.metadata", "WINDOW", "N is at most {}, because"),
+    ("plugins/lucky_transport_grpc/README.md", "lucky_transport_grpc.agent_exchange", "_WINDOW", "at once, {} at most"),
     (
         "plugins/lucky_transport_stubs/README.md",
         "lucky_transport_stubs.words.metadata",
