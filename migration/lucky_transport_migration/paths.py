@@ -28,7 +28,7 @@ from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load, registry
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Transport
-from lucky_transport_migration.compare.shown import error_text
+from lucky_transport_migration.compare.difference import error_text
 
 #: Paths that are more than a transport with its defaults: name -> (transport, endpoint options of the client).
 NAMED: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {

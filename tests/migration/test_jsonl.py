@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.evidence.programs import describe_process, read_programs
+from lucky_transport_migration.evidence.lines import describe_process, read_programs
 from lucky_transport_migration.evidence.record import Evidence, SideResult, read_folder
 from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.jsonl import Damage

@@ -15,8 +15,7 @@ from lucky_transport.messages.methods import Effect, Flow
 from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.item_digest import ItemDigest
-from lucky_transport_migration.compare.rule import Rule
-from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.rules import ComparisonRules, Rule
 from lucky_transport_migration.evidence.call_comparison import compare
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence

@@ -10,12 +10,13 @@ import importlib.util
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from lucky_transport_migration.evidence.lines import git
 
 _PACKAGES = (
     "lucky-transport",
@@ -29,7 +30,6 @@ _PACKAGES = (
     "matplotlib",
     "luckyrobots",
 )
-_GIT_TIMEOUT_S = 5.0
 
 
 def capture() -> dict[str, Any]:
@@ -58,7 +58,7 @@ def capture() -> dict[str, Any]:
         "native_module": getattr(importlib.util.find_spec("lucky_transport._native"), "has_location", False),
         "versions": {name: found for name in _PACKAGES if (found := _version(name))},
         # installed into another project's checkout it is not a checkout of it
-        "git": checkout(package) if _git(package, "ls-files", "__init__.py") else None,
+        "git": checkout(package) if git(package, "ls-files", "__init__.py") else None,
     }
 
 
@@ -85,14 +85,5 @@ def _version(package: str) -> str | None:
 
 def checkout(directory: Path) -> str | None:
     """Return the commit of the checkout that holds `directory`, marked when files were changed; None outside one."""
-    commit = _git(directory, "rev-parse", "--short=12", "HEAD")
-    return f"{commit} with changes" if commit and _git(directory, "status", "--porcelain", "-uno") else commit
-
-
-def _git(directory: Path, *arguments: str) -> str | None:
-    command = ["git", "-C", str(directory), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    commit = git(directory, "rev-parse", "--short=12", "HEAD")
+    return f"{commit} with changes" if commit and git(directory, "status", "--porcelain", "-uno") else commit

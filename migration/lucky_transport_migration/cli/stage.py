@@ -66,7 +66,7 @@ def stage() -> None:
 def show(pattern: str, reasons: bool, as_json: bool) -> None:
     """List methods with their side-effect class, their stage, and what was seen of them."""
     from lucky_transport_migration.stages.effective_stages import EffectiveStages
-    from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
+    from lucky_transport_migration.stages.evidence_window import EvidenceCounts
     from lucky_transport_migration.stages.overview import lines, unused_rows
 
     standing, counts = EffectiveStages.load(), EvidenceCounts()

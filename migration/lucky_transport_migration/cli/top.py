@@ -36,7 +36,7 @@ def top(once: bool, as_json: bool, interval_s: float) -> None:
     """
     if as_json and not once:
         raise click.UsageError("--json needs --once")
-    from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
+    from lucky_transport_migration.stages.evidence_window import EvidenceCounts
     from lucky_transport_migration.top.activity import ActivityMonitor
     from lucky_transport_migration.top.reading import read_top
 

@@ -21,8 +21,7 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import flat
 from lucky_transport.transport import Frame
 from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
-from lucky_transport_migration.compare.rule import EXACT, Rule
-from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.rules import EXACT, ComparisonRules, Rule
 
 #: A named set of arrays, each with one row per env, or of a single value that all envs share.
 Answer = Mapping[str, NDArray[Any]]

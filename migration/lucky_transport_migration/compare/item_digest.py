@@ -13,10 +13,10 @@ from typing import Any
 from lucky_transport.messages.fields import Field
 from lucky_transport.messages.methods import Method
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.compare.difference import error_text
 from lucky_transport_migration.compare.message_fields import name_of, unknown_fields, value_of
-from lucky_transport_migration.compare.payloads import as_message
+from lucky_transport_migration.compare.messages import as_message
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.compare.shown import error_text
 
 
 class ItemDigest:

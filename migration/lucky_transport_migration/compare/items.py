@@ -17,10 +17,8 @@ from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import Flow, Method
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import Difference
-from lucky_transport_migration.compare.messages import first_unequal, first_unequal_byte
-from lucky_transport_migration.compare.payloads import as_message
-from lucky_transport_migration.compare.rule import EXACT
-from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.messages import as_message, first_unequal, first_unequal_byte
+from lucky_transport_migration.compare.rules import EXACT, ComparisonRules
 
 #: How far ahead an item is looked for that is not in its place.
 _AHEAD = 64

@@ -1,22 +1,29 @@
 """Where two messages first differ: every field by its rule, numbers in the width they have on the wire.
 
 A list's order counts, a map's does not. Absent and empty are told apart where the wire does.
+
+Answers that came as a program's own bytes become messages first: LuckyEngine's of the core by the gRPC plugin, those of
+other services of protobuf by their description. Where neither is there, or does not know the bytes, they stay bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.errors import BrokenPlugin, MissingExtra
 from lucky_transport.messages.fields import Field
+from lucky_transport.messages.methods import BY_NAME, Method
+from lucky_transport.registry import load
+from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.arrays import first_unequal_number
 from lucky_transport_migration.compare.difference import Difference
 from lucky_transport_migration.compare.message_fields import name_of, unknown_fields, value_of
-from lucky_transport_migration.compare.rule import Rule
-from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.rules import ComparisonRules, Rule
 
 _DTYPES = {
     "f32": np.float32,
@@ -119,3 +126,34 @@ def _array(field: Field, values: Any) -> NDArray[Any]:
     """Return numbers as the wire carries them."""
     with np.errstate(over="ignore"):
         return np.array(values, _DTYPES[field.kind])
+
+
+def as_message(method: Method | ServiceMethod | None, item: Any) -> Any:
+    """Return the message that `item` is or holds; `item` itself where that is not known."""
+    if method is None or not isinstance(item, bytes):
+        return item
+    row = BY_NAME.get(method.name)
+    if row is None:
+        return item if method.response is None else _parsed(method.response, item)
+    response_in = _response_in()
+    try:
+        return item if response_in is None else response_in(row, item)
+    except ValueError:
+        return item
+
+
+def _parsed(response: Any, item: bytes) -> Any:
+    from google.protobuf.message import DecodeError
+
+    try:
+        return response.FromString(item)
+    except DecodeError:
+        return item
+
+
+@cache
+def _response_in() -> Callable[[Method, bytes], Any] | None:
+    try:
+        return load("lucky_transport_grpc.codec:response_in", owner="evidence", extra="grpc")
+    except (BrokenPlugin, MissingExtra):
+        return None

@@ -23,7 +23,7 @@ from lucky_transport.errors import (
     status_of,
 )
 from lucky_transport.routing import ChannelOptions, Decision, Ending
-from lucky_transport_migration.compare.shown import error_text
+from lucky_transport_migration.compare.difference import error_text
 
 #: What a call can go over, by the names that decisions have for it, wherever it is.
 CONTROL, CANDIDATE = "grpc", "shm"

@@ -15,8 +15,8 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.registry import load
 from lucky_transport.routing import LEFT, ChannelOptions, Ending
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.evidence.lines import MASKED
 from lucky_transport_migration.evidence.outcome import CallOutcome, as_seen, call_outcome
-from lucky_transport_migration.evidence.programs import MASKED
 
 #: A word of metadata that is as long may be a secret.
 _SECRET_BYTES = 8

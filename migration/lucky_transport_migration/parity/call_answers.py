@@ -17,9 +17,9 @@ from lucky_transport.errors import Cancelled, Status
 from lucky_transport.messages import ImageFrame, StepRequest
 from lucky_transport.messages.methods import METHODS, Flow, Method, method
 from lucky_transport.transport import Stream, Transport
+from lucky_transport_migration.compare.difference import error_text
 from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.evidence.outcome import CallOutcome, ending_of
 
 #: Longer than anything but a hang takes, also beside other work.

@@ -37,9 +37,8 @@ from lucky_transport.messages import (
 from lucky_transport.messages.methods import BY_NAME, METHODS, Effect, Method, method
 from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.catalogue import Catalogue
-from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.difference import Difference, short
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.call_comparison import compare, differing_at
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import EQUAL, NOT_COMPARED, PROOF, Evidence

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport_migration.compare.shown import error_text
+from lucky_transport_migration.compare.difference import error_text
 
 Call = Callable[[VectorEnv], object]
 

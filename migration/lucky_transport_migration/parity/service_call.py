@@ -8,7 +8,7 @@ from typing import Any
 
 from lucky_transport.call import Metadata
 from lucky_transport.routing import ChannelOptions
-from lucky_transport_migration.compare.shown import short
+from lucky_transport_migration.compare.difference import short
 
 
 @dataclass(frozen=True, slots=True)

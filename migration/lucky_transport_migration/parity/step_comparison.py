@@ -21,9 +21,8 @@ from lucky_transport.errors import TransportError, Unimplemented
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.compare.arrays import FrameTables, first_difference
-from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
+from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference, error_text
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.parity import invalid_use
 from lucky_transport_migration.parity.rollout import RolloutPlan, RolloutStep
 from lucky_transport_migration.parity.step_answers import StepUser, ask_beside, frame_of, reward_gap, same_bits

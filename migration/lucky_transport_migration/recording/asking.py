@@ -17,12 +17,11 @@ from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.catalogue.service_method import UNKNOWN, ServiceMethod
-from lucky_transport_migration.compare.difference import Difference
+from lucky_transport_migration.compare.difference import Difference, short
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.call_comparison import compare, differing_at
+from lucky_transport_migration.evidence.lines import MASKED
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome, Comparison
-from lucky_transport_migration.evidence.programs import MASKED
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, NOT_ENDED, Evidence
 from lucky_transport_migration.evidence.service_caller import CANCELLED
 from lucky_transport_migration.jsonl import moment

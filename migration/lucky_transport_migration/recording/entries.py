@@ -28,9 +28,9 @@ from lucky_transport.errors import ConfigError
 from lucky_transport.nesting import parse_json
 from lucky_transport.routing import ChannelOptions
 from lucky_transport.rpc.error_envelope import Metadata
-from lucky_transport_migration.compare.shown import short
+from lucky_transport_migration.compare.difference import short
+from lucky_transport_migration.evidence.lines import MASKED, SECRET_WORDS
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome
-from lucky_transport_migration.evidence.programs import MASKED, SECRET_WORDS
 from lucky_transport_migration.jsonl import VERSION, from_plain, one_of
 
 WHAT = "lucky_transport recording"

@@ -14,7 +14,7 @@ from lucky_transport.errors import ClosedError, NotReachable, TransportError
 from lucky_transport.messages.methods import BY_NAME
 from lucky_transport.routing import SO_FAR, Ending, Received, RoutedCall
 from lucky_transport.transport import Stream, Transport
-from lucky_transport_migration.compare.shown import error_text
+from lucky_transport_migration.compare.difference import error_text
 from lucky_transport_migration.evidence.outcome import ending_of
 
 _RETRY_S = 1.0

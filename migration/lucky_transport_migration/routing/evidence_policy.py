@@ -33,15 +33,15 @@ from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.catalogue.descriptors import keep_service
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.compare.difference import error_text
 from lucky_transport_migration.compare.item_digest import ItemDigest
 from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.compare.shown import error_text
 from lucky_transport_migration.evidence.call_comparison import compare
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, FAILED, Evidence
-from lucky_transport_migration.evidence.summary import RunSummary, say
+from lucky_transport_migration.evidence.tally import RunSummary, say
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.stages.decision import Decider

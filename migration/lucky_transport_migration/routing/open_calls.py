@@ -1,12 +1,17 @@
-"""Calls that have begun and are not noted yet: each is noted, in the order in which their callers went on.
+"""What is under way: calls that are not noted yet, and what may change the world behind a target.
 
+Each call is noted, in the order in which their callers went on.
 How a stream or a future ended is reported by another thread, which may come late: after its caller has made the next
 call, or has ended the program. So a call that begins first has noted what is over by then, and at the end of the
 process every call is noted, with what is known of it.
+
+Where the world may have changed between two answers, neither a difference nor an equality says anything. Only calls and
+steps of this process are seen, from their begin to their end; not what an engine does by itself or for others.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
 from functools import partial
 from typing import Protocol
@@ -80,3 +85,36 @@ class OpenCalls:
 
     def _now(self) -> list[OpenCall]:
         return [call for found in list(self._calls.values()) if (call := found()) is not None]
+
+
+class WorldChanges:
+    """The world behind one target: counts what may change it. Safe to use from any thread.
+
+    A change is an object. It has ended at the latest when nobody holds that object any more, as after a signal handler
+    that raised.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
+        self._under_way: dict[int, weakref.ref[object]] = {}
+        self._changes = 0
+
+    def begin(self, change: object) -> None:
+        """Something that may change it begins."""
+        key = id(change)
+        self._under_way[key] = weakref.ref(change, partial(self._under_way.pop, key))
+        with self._lock:
+            self._changes += 1
+
+    def end(self, change: object) -> None:
+        """It has ended. Idempotent."""
+        self._under_way.pop(id(change), None)
+
+    def mark(self) -> int:
+        """Return what to give `stood_still` later; negative while a change is under way."""
+        changes = self._changes
+        return -1 if self._under_way else changes
+
+    def stood_still(self, mark: int) -> bool:
+        """Return True when nothing has changed the world since that mark, and nothing was changing it then."""
+        return mark == self._changes

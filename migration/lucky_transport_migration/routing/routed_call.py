@@ -31,10 +31,9 @@ from lucky_transport_migration.evidence.outcome import (
     call_outcome,
 )
 from lucky_transport_migration.evidence.record import NOT_ENDED
-from lucky_transport_migration.routing.open_calls import OpenCalls
+from lucky_transport_migration.routing.open_calls import OpenCalls, WorldChanges
 from lucky_transport_migration.routing.policies import RoutingPolicy
 from lucky_transport_migration.routing.received import ReceivedItems
-from lucky_transport_migration.routing.world import WorldChanges
 
 _log = logging.getLogger("lucky_transport")
 

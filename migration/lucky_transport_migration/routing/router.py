@@ -21,11 +21,10 @@ from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport_migration.evidence.outcome import CONTROL
 from lucky_transport_migration.recording.entries import KEPT_ITEMS
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
-from lucky_transport_migration.routing.open_calls import OpenCalls
+from lucky_transport_migration.routing.open_calls import OpenCalls, WorldChanges
 from lucky_transport_migration.routing.policies import RoutingPolicy, UnstagedPolicy, recorded
 from lucky_transport_migration.routing.routed_call import TrackedCall
 from lucky_transport_migration.routing.shadows import Shadows
-from lucky_transport_migration.routing.world import WorldChanges
 
 _log = logging.getLogger("lucky_transport")
 

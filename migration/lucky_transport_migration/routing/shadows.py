@@ -19,7 +19,7 @@ from lucky_transport.fork import on_child
 from lucky_transport.routing import SO_FAR, Ending, ShadowCaller
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
 from lucky_transport.uninterrupted import WaitQueue, start_thread
-from lucky_transport_migration.compare.shown import error_text
+from lucky_transport_migration.compare.difference import error_text
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, as_seen
 from lucky_transport_migration.routing.received import ReceivedItems
 from lucky_transport_migration.routing.routed_call import TrackedCall

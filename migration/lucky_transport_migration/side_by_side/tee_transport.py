@@ -25,9 +25,8 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.routing import Decision
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_migration.compare.arrays import FrameTables, first_difference, left_out, spec_difference
-from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference
+from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference, short
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
-from lucky_transport_migration.compare.shown import short
 from lucky_transport_migration.evidence.call_comparison import compare
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import PROOF

@@ -19,8 +19,8 @@ from lucky_transport.found_file import describe_user
 from lucky_transport.messages.names import is_pattern, matches
 from lucky_transport_migration.bench.environment import capture, checkout
 from lucky_transport_migration.catalogue.catalogue import OWN
-from lucky_transport_migration.compare.shown import short
-from lucky_transport_migration.evidence.programs import Program, read_programs
+from lucky_transport_migration.compare.difference import short
+from lucky_transport_migration.evidence.lines import Program, read_programs
 from lucky_transport_migration.evidence.record import ITSELF, Evidence, read_folder
 from lucky_transport_migration.evidence.tally import refusals_text
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary

@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from lucky_transport.errors import plural, printable
 from lucky_transport.messages.names import short_name
-from lucky_transport_migration.compare.shown import short
-from lucky_transport_migration.evidence.summary import NEVER
+from lucky_transport_migration.compare.difference import short
+from lucky_transport_migration.evidence.tally import NEVER
 from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
 from lucky_transport_migration.table import Table, escaped, render, tables, write_files
 from lucky_transport_migration.units import duration_text, times_text

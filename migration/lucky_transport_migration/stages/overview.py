@@ -13,7 +13,7 @@ from typing import Any
 from lucky_transport.messages.names import is_pattern, matches
 from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
-from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
+from lucky_transport_migration.stages.evidence_window import EvidenceCounts
 
 
 @dataclass(frozen=True, slots=True)

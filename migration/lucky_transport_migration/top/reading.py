@@ -12,7 +12,7 @@ from typing import Any
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.jsonl import Damage
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
-from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
+from lucky_transport_migration.stages.evidence_window import EvidenceCounts
 from lucky_transport_migration.stages.overview import Line, lines
 from lucky_transport_migration.top.activity import ActivityMonitor, ActivityReading
 

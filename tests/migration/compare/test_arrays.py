@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from lucky_transport.messages import TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport_migration.compare.arrays import array_rule, first_difference, flatten
-from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference, LocatedDifference
+from lucky_transport_migration.compare.difference import AtCall, AtMove, Difference, LocatedDifference, shown
 from lucky_transport_migration.compare.items import ItemPairs
-from lucky_transport_migration.compare.rule import EXACT, Rule
-from lucky_transport_migration.compare.rules import ComparisonRules
-from lucky_transport_migration.compare.shown import shown
+from lucky_transport_migration.compare.rules import EXACT, ComparisonRules, Rule
 from lucky_transport_migration.evidence.record import DIFFERENT, Evidence, SideResult
 
 

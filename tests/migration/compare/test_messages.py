@@ -32,8 +32,7 @@ from lucky_transport.messages import (
 from lucky_transport.messages.methods import METHODS
 from lucky_transport_migration.compare.arrays import first_unequal_number
 from lucky_transport_migration.compare.messages import first_unequal
-from lucky_transport_migration.compare.rule import EXACT, Rule, check_key
-from lucky_transport_migration.compare.rules import BUILT_IN, ComparisonRules
+from lucky_transport_migration.compare.rules import BUILT_IN, EXACT, ComparisonRules, Rule, check_key
 from tests.support.message_strategies import messages
 
 #: Message classes without anything that a clock puts into them.

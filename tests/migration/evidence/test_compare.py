@@ -26,8 +26,7 @@ from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.registry import load
 from lucky_transport.routing import Decision
-from lucky_transport_migration.compare.rule import Rule
-from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.rules import ComparisonRules, Rule
 from lucky_transport_migration.evidence.call_comparison import ASPECTS, BEYOND, compare
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence, SideResult

@@ -24,7 +24,7 @@ from lucky_transport_migration.evidence.record import (
     SideResult,
     read_folder,
 )
-from lucky_transport_migration.evidence.summary import RunSummary
+from lucky_transport_migration.evidence.tally import RunSummary
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.routing.policies import RecordingPolicy
 from lucky_transport_migration.routing.router import process_router

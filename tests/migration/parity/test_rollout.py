@@ -14,8 +14,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.spec.composite import arrays, views
 from lucky_transport.transport import Frame, Transport
-from lucky_transport_migration.compare.rule import Rule
-from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.rules import ComparisonRules, Rule
 from lucky_transport_migration.parity.rollout import WAYS, RolloutPlan, RolloutStep
 from lucky_transport_migration.parity.step_comparison import Counts, compare_envs
 from tests.planted.plant import PlantedTransport

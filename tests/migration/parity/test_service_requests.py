@@ -23,9 +23,9 @@ from lucky_transport.errors import ConfigError
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.parity.field_values import FieldValues
+from lucky_transport_migration.parity.request_table import CASES
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_requests import DrawnCalls
-from lucky_transport_migration.parity.value_cases import CASES
 from tests.support.weather import WeatherPrograms
 
 #: What the default run draws.

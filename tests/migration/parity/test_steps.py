@@ -22,8 +22,7 @@ from lucky_transport_migration import paths
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.compare.difference import AtCall
 from lucky_transport_migration.compare.messages import first_unequal
-from lucky_transport_migration.compare.rule import Rule
-from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.compare.rules import ComparisonRules, Rule
 from lucky_transport_migration.evidence.call_comparison import compare
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, PROOF, read_folder

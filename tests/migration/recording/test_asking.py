@@ -22,7 +22,7 @@ from lucky_transport_migration.evidence.record import (
     Evidence,
     SideResult,
 )
-from lucky_transport_migration.evidence.summary import RunSummary
+from lucky_transport_migration.evidence.tally import RunSummary
 from lucky_transport_migration.parity.call_answers import PATIENCE_S
 from lucky_transport_migration.recording.asking import Asking, RecordedMethods, compared
 from lucky_transport_migration.recording.entries import (

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
-from lucky_transport_migration.stages.evidence_counts import EvidenceCounts
-from lucky_transport_migration.stages.evidence_window import recent_evidence
+from lucky_transport_migration.stages.evidence_window import EvidenceCounts, recent_evidence
 from lucky_transport_migration.stages.journal import Entry, Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
 from tests.support.waiting import PATIENCE_S

@@ -23,7 +23,7 @@ from lucky_transport_migration.parity.call_parity import CommandsParity
 from lucky_transport_migration.parity.call_proof import chosen_methods, prove_commands
 from lucky_transport_migration.parity.drawn_requests import DrawnRequests
 from lucky_transport_migration.parity.inventory import Known
-from lucky_transport_migration.parity.value_cases import CASES
+from lucky_transport_migration.parity.request_table import CASES
 from tests.planted.changes import Over, answers, each, items, over_path
 
 BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
