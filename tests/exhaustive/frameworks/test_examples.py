@@ -42,7 +42,7 @@ def test_an_example_gives_the_same_numbers_over_both_transports(
 def test_the_page_on_rsl_rl_shows_the_config_that_its_example_runs_with() -> None:
     example = (DOCS / "examples/train_rsl_rl.py").read_text()
     config = example[example.index("NETWORK = ") : example.index("def train(")].strip()
-    assert config in (DOCS / "how-to/rsl-rl.md").read_text()
+    assert config in (DOCS / "how-to/training-libraries.md").read_text()
 
 
 def test_the_training_of_the_readme_ends_alike_over_every_transport(
