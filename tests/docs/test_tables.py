@@ -196,12 +196,17 @@ LIMITS = [
         "has {:,} bytes at most",
     ),
     (
-        "docs/how-to/migrate.md",
+        "plugins/lucky_transport_stubs/RUN.md",
         "lucky_transport_migration.routing.router",
         "_THREADS",
-        "At most {} shadows run at once",
+        "threads of its own ({} a process)",
     ),
-    ("docs/how-to/migrate.md", "lucky_transport_migration.routing.router", "_ROOM", "there is room for {} in all"),
+    (
+        "plugins/lucky_transport_stubs/RUN.md",
+        "lucky_transport_migration.routing.router",
+        "_ROOM",
+        "when {} are waiting or under way",
+    ),
     (
         "docs/reference/evidence.md",
         "lucky_transport_migration.evidence.evidence_queue",
