@@ -26,6 +26,7 @@ def lucky_transport_engines() -> list[EngineInfo]:
     return [
         EngineInfo(
             name="toy",
+            variants=("composite", "idle", "copy"),
             factory="lucky_transport.engines.toy_composite:make_engine",
             summary="deterministic engine of any size, with delay and fault knobs",
         ),
