@@ -8,6 +8,8 @@ running one is not made to change its driver by hand, also where a demotion by h
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,17 +170,22 @@ def unproven_texts(found: Mapping[str, Placement]) -> list[str]:
 def write_rows(path: Path, rows: Mapping[str, Placement], drop: Iterable[str] = ()) -> None:
     """Give each key of `rows` its placement and remove the rows `drop`; a file that is not there is made.
 
-    Comments, order and other tables stay. The file is replaced as a whole: a reader never sees half of it. Raises
-    ConfigError for a file that is no TOML, OSError when it cannot be written.
+    Comments, order and other tables stay, and what others write at the same time. The file is replaced as a whole: a
+    reader never sees half of it. Raises ConfigError for a file that is no TOML, OSError when it cannot be written.
     """
+    folder = os.open(path.resolve().parent, os.O_RDONLY)
     try:
-        document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
-    except (TOMLKitError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}", hint="mend the file") from error
-    stages = document.setdefault("stages", tomlkit.table())
-    methods = stages.setdefault("methods", tomlkit.table())
-    for key in drop:
-        methods.pop(key, None)
-    for key, placement in rows.items():
-        methods[key] = str(placement)
-    write_atomically(path, tomlkit.dumps(document).encode())
+        fcntl.flock(folder, fcntl.LOCK_EX)  # of the folder: the file itself is replaced
+        try:
+            document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
+        except (TOMLKitError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: {error}", hint="mend the file") from error
+        stages = document.setdefault("stages", tomlkit.table())
+        methods = stages.setdefault("methods", tomlkit.table())
+        for key in drop:
+            methods.pop(key, None)
+        for key, placement in rows.items():
+            methods[key] = str(placement)
+        write_atomically(path, tomlkit.dumps(document).encode())
+    finally:
+        os.close(folder)

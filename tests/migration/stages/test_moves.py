@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,14 @@ def test_a_file_that_is_not_there_is_made(project: Path) -> None:
     Moves().place("*", _p("shadow"))
     assert (project / "lucky_transport.toml").read_text() == '[stages.methods]\n"*" = "shadow"\n'
     assert _at(_ENTITY) == "shadow"
+
+
+def test_the_rows_of_several_writers_are_all_kept(write: Write) -> None:
+    path = write(_FILE)
+    rows = [f"weather.Weather/Get{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as writers:
+        list(writers.map(lambda row: write_rows(path, {row: _p("shm")}), rows))
+    assert tomllib.loads(path.read_text())["stages"]["methods"].keys() >= set(rows)
 
 
 def test_a_wrong_file_is_not_written_over(write: Write, tmp_path: Path) -> None:
