@@ -35,7 +35,7 @@ def _limit(kind: int) -> str:
 
 
 class within_limits:  # noqa: N801 - no generator: since Python 3.12 its frame and the error it got hold each other
-    """Raise NotReachable when a limit of this process keeps it from doing `what`; other errors pass."""
+    """Raise NotReachable when a limit of this process, or a sandbox, keeps it from doing `what`; other errors pass."""
 
     def __init__(self, what: str, backend: str = "") -> None:
         self._what, self._backend = what, backend
@@ -44,5 +44,8 @@ class within_limits:  # noqa: N801 - no generator: since Python 3.12 its frame a
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         reached, remedy = limit_reached(error)
+        if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.ENOSYS):
+            reached = f"the system refuses a call of it ({error.strerror})"
+            remedy = "allow it in the profile of the container or sandbox (seccomp)"
         if reached:
             raise NotReachable(f"{self._what}: {reached}", backend=self._backend, hint=remedy) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import select
@@ -50,6 +51,22 @@ def test_each_client_gets_a_pipe_of_its_own(connect: Connect) -> None:
         assert client.try_pop() == b"to client %d" % number
         assert engine.peer == f"shm client of pid {os.getpid()}"
         assert client.peer.startswith(f"the process of pid {os.getpid()} at /")
+
+
+@pytest.mark.parametrize("refused", ["os.memfd_create", "os.eventfd"])
+def test_a_client_is_told_that_a_sandbox_refuses_the_engine_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    with Listener("demo", directory=tmp_path) as listener, knock(listener.path) as client:
+        monkeypatch.setattr(refused, refuse)
+        client.send(ClientHello().to_bytes())
+        advance_until(listener, lambda: bool(select.select([client], [], [], 0)[0]))
+        answer = ServerHello.of(client.recv(4096))
+    assert answer.status == NotReachable.wire_code
+    assert "takes no client: the system refuses a call of it (Operation not permitted); allow it in" in answer.reason
 
 
 def test_more_clients_than_allowed_are_told_so(tmp_path: Path) -> None:
