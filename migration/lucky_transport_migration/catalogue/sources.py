@@ -7,17 +7,22 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 from lucky_transport.call import Metadata
+from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ConfigError, MissingExtra, NotReachable
+from lucky_transport.errors import ConfigError, MissingExtra, NotReachable, printable
 from lucky_transport.registry import load
 
 _OWNER = "the description of a service"
 _PATIENCE_S = 10.0
+#: For all files that a server describes.
+_DESCRIBING_S = 30.0
+_INSTEAD = "give its .proto, or a descriptor set of it"
 
 #: Services that a server answers for gRPC's tools, not for its clients.
 _OF_TOOLS = "grpc."
@@ -74,6 +79,7 @@ def _from_server(source: str, metadata: Metadata) -> bytes:
     _spec_of("grpc_reflection", "grpcio-reflection", "give the service's .proto")
     stub = load("grpc_reflection.v1alpha.reflection_pb2_grpc:ServerReflectionStub", owner=_OWNER)
     import grpc  # reflection has brought it
+    from google.protobuf.message import DecodeError
 
     with grpc.insecure_channel(endpoint.address) as channel:
         try:
@@ -83,7 +89,9 @@ def _from_server(source: str, metadata: Metadata) -> bytes:
             raise NotReachable(f"no server answers at {source}", hint="start it, or give its .proto") from None
         except grpc.RpcError as error:
             text = f"{source} has no reflection: {error.code().name} {error.details()}"
-            raise ConfigError(text, hint="give its .proto, or a descriptor set of it") from None
+            raise ConfigError(text, hint=_INSTEAD) from None
+        except (DecodeError, CycleError) as error:
+            raise ConfigError(f"{source} describes its services wrongly: {error}", hint=_INSTEAD) from None
 
 
 def _reflected(stub: Any, source: str, metadata: Metadata) -> bytes:
@@ -93,31 +101,28 @@ def _reflected(stub: Any, source: str, metadata: Metadata) -> bytes:
 
     def ask(**what: Any) -> Any:
         requests = iter([ServerReflectionRequest(**what)])
-        [answer] = stub.ServerReflectionInfo(requests, timeout=_PATIENCE_S, metadata=metadata)
-        if answer.HasField("error_response"):
-            error = answer.error_response.error_message
-            raise ConfigError(f"{source} describes no {next(iter(what.values()))!r}: {error}", hint="give its .proto")
-        return answer
+        timeout_s = min(_PATIENCE_S, until.remaining_s)
+        answers = list(stub.ServerReflectionInfo(requests, timeout=timeout_s, metadata=metadata))
+        if len(answers) == 1 and not answers[0].HasField("error_response"):
+            return answers[0]
+        why = printable(answers[0].error_response.error_message) if answers else "it gave no answer"
+        raise ConfigError(f"{source} describes no {next(iter(what.values()))!r}: {why}", hint="give its .proto")
 
     files: dict[str, Any] = {}
-
-    def add(**what: str) -> None:
+    until = Deadline(_DESCRIBING_S)
+    services = [one.name for one in ask(list_services="*").list_services_response.service]
+    asked = [{"file_containing_symbol": one} for one in services if not one.startswith(_OF_TOOLS)]
+    while asked:
+        what = asked.pop()
+        if what.get("file_by_filename") in files:
+            continue
         found = map(FileDescriptorProto.FromString, ask(**what).file_descriptor_response.file_descriptor_proto)
         for file in found:
             if files.setdefault(file.name, file) is file:
-                for name in file.dependency:
-                    if name not in files:
-                        add(file_by_filename=name)
-
-    services = [one.name for one in ask(list_services="*").list_services_response.service]
-    for service in services:
-        if not service.startswith(_OF_TOOLS):
-            add(file_containing_symbol=service)
+                asked += [{"file_by_filename": name} for name in file.dependency]
     return FileDescriptorSet(file=_imports_first(files)).SerializeToString(deterministic=True)
 
 
 def _imports_first(files: dict[str, Any]) -> list[Any]:
-    from graphlib import TopologicalSorter
-
     order = TopologicalSorter({name: tuple(file.dependency) for name, file in files.items()}).static_order()
     return [files[name] for name in order if name in files]

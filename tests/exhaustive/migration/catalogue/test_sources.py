@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -70,6 +74,58 @@ def test_a_server_without_reflection_is_refused_with_the_other_ways(target: str)
     assert done.exit_code == 1
     assert f"{target} has no reflection: UNIMPLEMENTED" in done.output
     assert "give its .proto" in done.output
+
+
+#: What a hostile server answers, by name, a file at a time: its name, what it imports; None for bytes that are no file.
+FILES: dict[str, list[tuple[str, list[str]] | None]] = {
+    "bytes": [None],
+    "a circle": [("a.proto", ["b.proto"]), ("b.proto", ["a.proto"])],
+    "no end": [(f"{number}.proto", [f"{number + 1}.proto"]) for number in range(100_000)],
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ("bytes", "describes its services wrongly: Error parsing message"),
+        ("a circle", "describes its services wrongly: .*cycle"),
+        ("no end", "has no reflection: DEADLINE_EXCEEDED"),
+        ("no answer", r"describes no '\*': it gave no answer"),
+        ("a text", r"describes no '\*': no\\x1b"),
+    ],
+)
+def test_a_hostile_server_with_reflection_is_refused(monkeypatch: pytest.MonkeyPatch, files: str, why: str) -> None:
+    grpc = pytest.importorskip("grpc")
+    reflection = pytest.importorskip("grpc_reflection.v1alpha.reflection_pb2")
+    stubs = pytest.importorskip("grpc_reflection.v1alpha.reflection_pb2_grpc")
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    monkeypatch.setattr("lucky_transport_migration.catalogue.sources._DESCRIBING_S", 0.5)
+    left = iter(FILES.get(files, ()))
+
+    def answer(requests: Iterator[Any], _: object) -> Iterator[Any]:
+        response = reflection.ServerReflectionResponse()
+        if files == "a text":
+            response.error_response.error_message = "no\x1b[31m"
+        elif next(requests).list_services:
+            response.list_services_response.service.add(name="w.Hostile")
+        else:
+            file = next(left)
+            content = FileDescriptorProto(name=file[0], dependency=file[1]).SerializeToString() if file else b"\xff"
+            response.file_descriptor_response.file_descriptor_proto.append(content)
+        if files != "no answer":
+            yield response
+
+    with ThreadPoolExecutor(2) as pool:
+        server = grpc.server(pool)
+        stubs.add_ServerReflectionServicer_to_server(SimpleNamespace(ServerReflectionInfo=answer), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        done = stage("register", f"grpc://127.0.0.1:{port}")
+        server.stop(0).wait()
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit)
+    assert re.search(why, done.output)
 
 
 def test_what_was_registered_last_counts_and_each_content_is_kept_once(weather: WeatherPrograms, project: Path) -> None:
