@@ -17,8 +17,8 @@ from tests.support.waiting import PATIENCE_S
 grpc = pytest.importorskip("grpc")
 
 import lucky_transport_stubs  # noqa: E402 - needs grpc
-from lucky_transport_stubs.testing import CHANNEL_CASES, channel_service  # noqa: E402
 from tests.support.appearance import appearance  # noqa: E402
+from tests.support.channel_cases import CHANNEL_CASES, channel_service  # noqa: E402
 
 ECHO, COUNT, CHAT = "/t.Test/Echo", "/t.Test/Count", "/t.Test/Chat"
 
