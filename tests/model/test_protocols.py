@@ -64,13 +64,13 @@ def test_the_command_fails_where_an_invariant_does(capsys: pytest.CaptureFixture
 NATIVE = Path(__file__).parents[2] / "lucky_transport" / "_native"
 
 _STEP = re.compile(
-    r"\b(?:__atomic_(?:load_n|store_n|exchange_n|compare_exchange_n|fetch_add|thread_fence)|load32|load64)\("
+    r"\b(?:__atomic_(?:load_n|store_n|exchange_n|compare_exchange_n|fetch_add|thread_fence)|lucky_load32|lucky_load64)\("
 )
 _FUNCTION = re.compile(r"^(?!typedef|struct|#)[\w *]*?\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE)
 
 #: Steps on words of this process, or on words that nothing is published by: what they are.
 NOT_MODELLED = {
-    "load32(w->stop)": "a word of this process",
+    "__atomic_load_n(w->stop, __ATOMIC_ACQUIRE)": "a word of this process",
     "__atomic_load_n(&r->stops, __ATOMIC_ACQUIRE)": "a word of this process",
     "__atomic_store_n(&r->stops, 1, __ATOMIC_RELEASE)": "a word of this process",
     "__atomic_exchange_n(&r->stops, 0, __ATOMIC_ACQ_REL)": "a word of this process",
@@ -81,7 +81,7 @@ NOT_MODELLED = {
     "__atomic_store_n(park + 1, cpu, __ATOMIC_RELAXED)": "the same",
     "__atomic_store_n(e->waiter.park + 1, 0, __ATOMIC_RELAXED)": "the same",
     "__atomic_store_n(e->action_seq, e->seq, __ATOMIC_RELEASE)": "resync: the client is dead",
-    "__atomic_load_n(p, __ATOMIC_ACQUIRE)": "load32 and load64 themselves",
+    "__atomic_load_n(p, __ATOMIC_ACQUIRE)": "lucky_load32 and lucky_load64 themselves",
 }
 
 
@@ -90,10 +90,10 @@ def normalised(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-def functions() -> dict[str, str]:
-    """Return the bodies of all functions of the native module by name, comments left out."""
+def functions(folder: Path) -> dict[str, str]:
+    """Return the bodies of all functions of a folder's C files by name, comments left out."""
     found: dict[str, str] = {}
-    for path in sorted(NATIVE.glob("*.[ch]")):
+    for path in sorted(folder.glob("*.[ch]")):
         source = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         for match in _FUNCTION.finditer(source):
             found[match[1]] = normalised(_bracketed(source, match.end() - 1, "{}"))
@@ -118,19 +118,21 @@ def _bracketed(text: str, start: int, brackets: str) -> str:
 
 
 def python_functions() -> dict[str, str]:
-    """Return the sources of the methods of the Python module that the tables name, as "Class.method"."""
+    """Return the sources of the methods of the Python modules that the tables name, as "Class.method"."""
     found: dict[str, str] = {}
-    source = (NATIVE.parent / "shm" / "listener" / "poller.py").read_text(encoding="utf-8")
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ClassDef):
-            for part in node.body:
-                if isinstance(part, ast.FunctionDef):
-                    lines = source.splitlines()[part.lineno - 1 : part.end_lineno]
-                    found[f"{node.name}.{part.name}"] = normalised("\n".join(lines))
+    for module in ("listener/poller.py", "segment/env_words.py"):
+        source = (NATIVE.parent / "shm" / module).read_text(encoding="utf-8")
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef):
+                for part in node.body:
+                    if isinstance(part, ast.FunctionDef):
+                        lines = source.splitlines()[part.lineno - 1 : part.end_lineno]
+                        found[f"{node.name}.{part.name}"] = normalised("\n".join(lines))
     return found
 
 
-_BODIES = functions()
+_BODIES = functions(NATIVE)
+_KIT = functions(NATIVE.parents[1] / "schema" / "kits" / "c")
 _METHODS = python_functions()
 
 
@@ -165,10 +167,10 @@ def test_every_atomic_step_of_a_function_is_a_row(function: str) -> None:
     assert not missing, f"{function} has steps that the model has not: {missing}"
 
 
-@pytest.mark.parametrize(("function", "order"), [("load32", "ACQUIRE"), ("load64", "ACQUIRE")])
+@pytest.mark.parametrize(("function", "order"), [("lucky_load32", "ACQUIRE"), ("lucky_load64", "ACQUIRE")])
 def test_the_words_are_loaded_and_stored_with_the_orders_of_the_rows(function: str, order: str) -> None:
     assert atomic_steps(_BODIES[function]) == [f"__atomic_load_n(p, __ATOMIC_{order})"]
-    number = function.removeprefix("load")
+    number = function.removeprefix("lucky_load")
     assert atomic_steps(_BODIES[f"words_load{number}"]) == [f"{function}(place)"]
     store = f"__atomic_store_n((uint{number}_t *)place, value, __ATOMIC_RELEASE)"
     assert atomic_steps(_BODIES[f"words_store{number}"]) == [store]
@@ -177,24 +179,45 @@ def test_the_words_are_loaded_and_stored_with_the_orders_of_the_rows(function: s
 @pytest.mark.parametrize(
     ("function", "calls"),
     [
-        ("client_publish", "wake(c->park_engine)"),
-        ("engine_announce", "wake(e->park_frame)"),
-        ("ring_publish", "ring_wake(r->park, r->eventfd)"),
-        ("ring_wake", "if (eventfd < 0) return wake(park);"),
-        ("ring_give_back", "wake(r->freed)"),
-        ("slot_give_back", "wake(s->park)"),
-        ("words_wake", "wake(place)"),
+        ("client_publish", "lucky_wake(c->park_engine)"),
+        ("engine_announce", "lucky_wake(e->park_frame)"),
+        ("ring_publish", "ring_wake(r->park, r->socket)"),
+        ("ring_wake", "if (socket < 0) return lucky_wake(park);"),
+        ("ring_give_back", "lucky_wake(r->freed)"),
+        ("slot_give_back", "lucky_wake(s->park)"),
+        ("words_wake", "lucky_wake(place)"),
         ("ring_oldest", "ring_give_back(r, position)"),
         ("ring_taken", "ring_give_back(r, position)"),
         ("ring_reserve", "ring_free_bytes(r, &read)"),
+        ("EngineEnvWords.publish", "native.wake(self._mapping, self._at + _FENCE)"),
     ],
 )
 def test_what_publishes_wakes_the_side_that_may_be_parked(function: str, calls: str) -> None:
-    assert calls in _BODIES[function]
+    assert calls in {**_BODIES, **_METHODS}[function]
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        ("lucky_ring_reserve", "lucky_load32(lucky_ring_word(r, LUCKY_RING_READ))"),
+        ("lucky_ring_publish", "lucky_store32(lucky_ring_word(r, 0), r->position);"),
+        ("lucky_outbox_try", "lucky_wake(o->park);"),
+        ("lucky_ring_pop", "lucky_load32(lucky_ring_word(r, 0))"),
+        ("lucky_ring_give_back", "lucky_store32(lucky_ring_word(r, LUCKY_RING_READ), position);"),
+        ("lucky_ring_give_back", "lucky_wake(lucky_ring_word(r, LUCKY_RING_WRITER_PARK));"),
+        ("lucky_channel_next", "lucky_load64(actions)"),
+        ("lucky_channel_publish", "lucky_store64(lucky_wide(c->segment, LUCKY_OFFSET_FRAME_SEQ), ++c->frames);"),
+        ("lucky_channel_publish", "lucky_wake(lucky_word(c->segment, LUCKY_OFFSET_PARK_FRAME));"),
+        ("lucky_wait", "lucky_park(w, me->park, timeout_ns - waited)"),
+    ],
+)
+def test_the_c_kit_takes_the_steps_of_the_rows(function: str, line: str) -> None:
+    """Its words are those of lucky_park.h, which the rows name."""
+    assert line in _KIT[function]
 
 
 def test_every_function_that_stores_with_an_order_is_in_the_model() -> None:
-    elsewhere = {"words_store32", "words_store64", "load32", "load64"}
+    elsewhere = {"words_store32", "words_store64", "lucky_load32", "lucky_load64", "lucky_store32", "lucky_store64"}
     modelled = {*_FUNCTIONS, *elsewhere}
     beyond = {
         name: steps
@@ -202,6 +225,8 @@ def test_every_function_that_stores_with_an_order_is_in_the_model() -> None:
         if name not in modelled and (steps := [step for step in atomic_steps(body) if step not in NOT_MODELLED])
     }
     assert set(beyond) == {
+        # whether a thread of this process is in the memory of an end
+        "regain_gil", "ring_shut",
         # truncation.c: the table of guards, of this process
         "guard_replace", "guard_range", "guards_replace", "sigbus_chain", "guard_free", "guard_set",
         "is_in_lost_mapping", "is_lost", "truncation_lost",
