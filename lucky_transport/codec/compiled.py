@@ -7,7 +7,9 @@ These two also write the text of an error.
 
 from __future__ import annotations
 
+import linecache
 import struct
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -126,7 +128,10 @@ class _TableCode:
     def functions(self, template: str, columns: int, extra: dict[str, Any]) -> dict[str, Any]:
         """Return the functions of a template, whose lines are that many columns in, by name; `extra` it refers to."""
         names = {**NAMES, **self.names, **extra}
-        exec(compile(self.source(template, columns), f"<codec of {names['CLASS'].__name__}>", "exec"), names)
+        source = self.source(template, columns)
+        file = f"<codec of {names['CLASS'].__name__}, {zlib.crc32(source.encode()):08x}>"
+        linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file  # for debuggers, tracebacks
+        exec(compile(source, file, "exec"), names)
         return names
 
     def source(self, template: str, columns: int) -> str:

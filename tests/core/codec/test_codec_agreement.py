@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import struct
 from collections.abc import Callable, Sequence
@@ -280,3 +281,11 @@ def test_tables_in_lists_are_aligned_and_share_their_vtables(message: Nested, pr
     assert repr(decode_generic(Nested, data[prefix_bytes:])) == repr(message)
     one, many = (len(encode(Nested(leaves=[Leaf(1, "abc")] * count))) for count in (1, 1001))
     assert many - one == 1000 * (4 + 16 + 8)  # offset in the vector, table, text
+
+
+@pytest.mark.parametrize("function", ["encode", "decode"])
+def test_compiled_code_is_there_for_debuggers_and_tracebacks(function: str) -> None:
+    compiled = getattr(codec_of(SetSeedsResponse), function)
+    source = inspect.getsource(compiled)
+    assert source.startswith(f"def {function}(")
+    assert source in source_of(SetSeedsResponse) + "\n"
