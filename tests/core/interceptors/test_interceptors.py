@@ -172,9 +172,9 @@ def test_an_error_passes_and_is_the_callers(endpoint: str) -> None:
         missing = method("DebugService/Draw")
         with pytest.raises(Unimplemented):
             transport.call(missing, missing.request())
-        with pytest.raises(ValueError, match="shape"):
+        with pytest.raises(SpecError, match="shape"):
             transport.step(np.zeros((1, 1), np.float32))
-        with pytest.raises(ValueError, match="shape"):
+        with pytest.raises(SpecError, match="shape"):
             transport.send(np.zeros((1, 1), np.float32))
         with pytest.raises(LocalProtocolError):
             transport.recv()
@@ -182,7 +182,7 @@ def test_an_error_passes_and_is_the_callers(endpoint: str) -> None:
     assert notes.notes == [
         f"client {missing.short_name}",
         "Unimplemented",
-        *["client step", "ValueError"] * 2,
+        *["client step", "SpecError"] * 2,
         *["client step", "done"],
     ]
 

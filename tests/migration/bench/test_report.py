@@ -17,7 +17,7 @@ from lucky_transport_migration.bench.charts import duration_axis, look
 from lucky_transport_migration.bench.reading import all_rows, glance, headlines, lead, losses, numbers
 from lucky_transport_migration.bench.report import bench_markdown, bench_page, write_bench
 from lucky_transport_migration.bench.run import verdict
-from lucky_transport_migration.parity.whole_parity import WholeParity, show_parity
+from lucky_transport_migration.parity.call_parity import WholeParity, show_parity
 from lucky_transport_migration.units import times_text
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
