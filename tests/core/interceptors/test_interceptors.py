@@ -22,6 +22,7 @@ from lucky_transport.errors import (
     EngineFailed,
     LocalProtocolError,
     PeerTimeout,
+    SpecError,
     Unimplemented,
     UnknownName,
 )
