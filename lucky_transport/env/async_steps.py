@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET, Buffers
-from lucky_transport.env.actions import Preparation, preparation
 from lucky_transport.env.autoreset import NotSteppable, state_error
-from lucky_transport.env.composite import CompositeActions
+from lucky_transport.env.composite import CompositeActions, Preparation, preparation
 from lucky_transport.env.results import RewardFunction, StepResults
 from lucky_transport.errors import TransportError
 from lucky_transport.independent import SentEnvs, batch_of

@@ -24,7 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 from lucky_transport.client.client import Client
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.env.actions import preparation, prepared_after
 from lucky_transport.env.async_steps import AsyncSteps, EnvBatch
 from lucky_transport.env.autoreset import (
     NotSteppable,
@@ -34,7 +33,7 @@ from lucky_transport.env.autoreset import (
     parse_mode,
     state_error,
 )
-from lucky_transport.env.composite import CompositeActions
+from lucky_transport.env.composite import CompositeActions, preparation, prepared_after
 from lucky_transport.env.connection import EnvConnection, Owner
 from lucky_transport.env.described import DescribedEnv
 from lucky_transport.env.rendering import make_renderer

@@ -29,9 +29,8 @@ from lucky_transport.foreign_code import foreign_code, run_unwaited
 from lucky_transport.host.agents import Agents
 from lucky_transport.host.engine_lock import EngineLock, nothing
 from lucky_transport.host.lease import Lease
-from lucky_transport.host.on_demand import OnDemand, OnHost
 from lucky_transport.host.service_switch import ServiceSwitch
-from lucky_transport.host.slots import ObservationSlots, SlotWriter
+from lucky_transport.host.slots import ObservationSlots, OnDemand, OnHost, SlotWriter
 from lucky_transport.host.task import task_handlers
 from lucky_transport.interceptors.engine_side import EngineInterceptors
 from lucky_transport.messages.methods import METHODS, Method, Runs

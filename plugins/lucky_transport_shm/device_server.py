@@ -11,7 +11,7 @@ from lucky_transport.cuda.driver import Device, ExportedMemory
 from lucky_transport.cuda.memory import DeviceBuffer
 from lucky_transport.engine import Engine
 from lucky_transport.errors import DeviceError
-from lucky_transport.host.on_demand import OnHost
+from lucky_transport.host.slots import OnHost
 from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.device_offer import ACTIONS, OBSERVATIONS, EventOffer, MemoryFields
 from lucky_transport.shm.segment.layout import Feature
