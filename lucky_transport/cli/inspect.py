@@ -83,24 +83,10 @@ def _segment_plain(report: SegmentReport) -> dict[str, Any]:
     regions = [] if report.layout is None else list(report.layout.regions.values())
     return {
         "transport": "shm",
-        "path": str(report.path),
-        "size_bytes": report.size_bytes,
-        "engine_pid": report.engine_pid,
-        "client_pid": report.client_pid,
-        "engine": report.engine,
-        "client": report.client,
+        **report.info.plain(),
         "problem": report.problem,
         "gpu": report.gpu,
-        "header": [
-            {
-                "name": one.name,
-                "offset": one.offset,
-                "code": one.code,
-                "value": one.value.hex() if isinstance(one.value, bytes) else one.value,
-                "meaning": one.meaning,
-            }
-            for one in report.fields
-        ],
+        "header": report.fields,
         "regions": [{"name": r.name, "offset": r.offset, "size_bytes": r.size} for r in regions],
         "spec": _spec_plain(report.spec),
     }
@@ -116,9 +102,8 @@ def _engine_plain(report: EngineReport) -> dict[str, Any]:
 
 
 def _show_segment(report: SegmentReport, with_header: bool, offer: EngineDescription | None) -> None:
-    echo(
-        f"{report.path}: {report.size_bytes} bytes, {_side('engine', report.engine)}, {_side('client', report.client)}"
-    )
+    info = report.info
+    echo(f"{info.path}: {info.size_bytes} bytes, {_side('engine', info.engine)}, {_side('client', info.client)}")
     if report.problem:
         echo(f"problem: {report.problem}")
     if report.gpu:
@@ -128,7 +113,7 @@ def _show_segment(report: SegmentReport, with_header: bool, offer: EngineDescrip
         show_services(offer)
     _show_spec(report.spec)
     if with_header or report.problem:
-        rows = [(one.offset, one.name, _cut(one.shown), one.meaning) for one in report.fields]
+        rows = [(one["offset"], one["name"], _cut(one["shown"]), one["meaning"]) for one in report.fields]
         show("Header", ("offset", "field", "value", "meaning"), rows)
         if report.layout is not None:
             regions = [(r.offset, r.name, r.size) for r in report.layout.regions.values()]

@@ -70,7 +70,7 @@ def _print_json(broken: dict[str, str]) -> None:
     plain: dict[str, Any] = {
         kind: [_item_plain(kind, item) for item in listed()] for kind, listed in _INSTALLED.items()
     }
-    plain |= {"broken_plugins": broken, "segments": [_segment_plain(one) for one in segment_files.find()]}
+    plain |= {"broken_plugins": broken, "segments": [one.plain() for one in segment_files.find()]}
     plain |= {"running": [asdict(one) for one in control.engines()]}
     click.echo(json.dumps(plain | {"servers": [one.plain() for one in servers.find()]}, indent=2))
 
@@ -138,19 +138,3 @@ def _item_plain(kind: str, item: packages.InventoryEntry) -> dict[str, Any]:
     if kind != "commands":
         plain |= {"schemes" if kind == "transports" else "variants": list(item.names), "extra": item.extra}
     return plain | {"loadable": item.loadable, "problem": item.problem}
-
-
-def _segment_plain(one: Any) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "path": str(one.path),
-        "size_bytes": one.size_bytes,
-        "num_envs": one.num_envs,
-        "engine_pid": one.engine_pid,
-        "client_pid": one.client_pid,
-        "engine": one.engine,
-        "client": one.client,
-        "frame_seq": one.frame_seq,
-        "stale": one.stale,
-        "stopped": one.stopped,
-    }

@@ -34,32 +34,16 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class HeaderField:
-    """One field of a segment's header; `shown` is its value as a person reads it."""
-
-    name: str
-    offset: int
-    code: str
-    value: int | bytes
-    shown: str
-    meaning: str
-
-
-@dataclass(frozen=True, slots=True)
 class SegmentReport:
-    """A segment as it is now. engine, client: what messages call that side, "" when it is gone.
+    """A segment as it is now.
 
-    problem: the reason why no client can attach, "" if one can: then spec and layout are set. gpu: where the
-    observations lie on a GPU, "" when they do not.
+    fields: those of its header, each with name, offset, code, value (hexadecimal for bytes), shown (what a person
+    reads of that) and meaning. problem: the reason why no client can attach, "" if one can: then spec and layout are
+    set. gpu: where the observations lie on a GPU, "" when they do not.
     """
 
-    path: Path
-    size_bytes: int
-    engine_pid: int
-    client_pid: int
-    engine: str
-    client: str
-    fields: tuple[HeaderField, ...]
+    info: segment_files.SegmentInfo
+    fields: list[dict[str, Any]]
     problem: str = ""
     spec: BatchSpec | None = None
     layout: SegmentLayout | None = None
@@ -108,19 +92,7 @@ def _report(found: segment_files.SegmentInfo, mapping: mmap) -> SegmentReport:
             problem = f"the engine ({engine}) is gone; `lucky-transport doctor --fix` removes the segment"
     except SegmentError as error:
         problem = str(error)
-    return SegmentReport(
-        found.path,
-        found.size_bytes,
-        found.engine_pid,
-        found.client_pid,
-        found.engine,
-        found.client,
-        _fields(mapping),
-        problem,
-        spec,
-        layout,
-        _gpu(mapping, found.path, spec),
-    )
+    return SegmentReport(found, _fields(mapping), problem, spec, layout, _gpu(mapping, found.path, spec))
 
 
 def _gpu(mapping: mmap, path: Path, spec: BatchSpec | None) -> str:
@@ -142,18 +114,17 @@ def _gpu(mapping: mmap, path: Path, spec: BatchSpec | None) -> str:
     return f"{offer.size_bytes} bytes on the engine's CUDA device {offer.ordinal}{uuid}, by CUDA IPC{here}"
 
 
-def _fields(mapping: mmap) -> tuple[HeaderField, ...]:
-    if len(mapping) < HEADER_BYTES:
-        return ()
-    values = {name: header.get(mapping, name) for name in FIELDS}
-    return tuple(
-        HeaderField(place.name, place.offset, place.code, values[place.name], _shown(place.name, values), place.meaning)
-        for place in sorted(FIELDS.values(), key=lambda place: place.offset)
-    )
+def _fields(mapping: mmap) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for place in sorted(FIELDS.values(), key=lambda place: place.offset) if len(mapping) >= HEADER_BYTES else ():
+        value = header.get(mapping, place.name)
+        plain = value.hex() if isinstance(value, bytes) else value
+        row = {"name": place.name, "offset": place.offset, "code": place.code, "value": plain}
+        found.append(row | {"shown": _shown(place.name, value), "meaning": place.meaning})
+    return found
 
 
-def _shown(name: str, values: dict[str, Any]) -> str:
-    value = values[name]
+def _shown(name: str, value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex() if any(value) else f"{len(value)} zero bytes"
     if name == "magic":

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from lucky_transport.errors import ConfigError, SegmentError
 from lucky_transport.shm.files import lockfile
@@ -93,6 +94,10 @@ class SegmentInfo:
     def stopped(self) -> bool:
         """True when its engine waits for SIGCONT."""
         return self.engine.endswith(STOPPED)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self) | {"path": str(self.path), "stale": self.stale, "stopped": self.stopped}
 
 
 def find(directory: Path = DIRECTORY, name: str = "") -> list[SegmentInfo]:
