@@ -196,14 +196,6 @@ def test_seeds_of_single_envs_and_partial_resets_are_those_of_sync_vector_env() 
     theirs.close()
 
 
-def test_the_spaces_are_those_of_sync_vector_env() -> None:
-    ours, theirs = _pair("CartPole-v1", AutoresetMode.NEXT_STEP)
-    with ours:
-        for name in ("single_observation_space", "single_action_space", "observation_space", "action_space"):
-            assert getattr(ours, name) == getattr(theirs, name), name
-    theirs.close()
-
-
 NEXT, SAME, OFF = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 MODES = [NEXT, SAME, OFF]
 
