@@ -55,8 +55,8 @@ class ClientCall(BaseCall):
     """Made by `ClientCalls.open`. dropped: items the engine skipped so far. trailing: metadata that came with the end.
 
     `send`, `half_close` and `recv` belong to one thread each, which may be two; `cancel` to any. What came before the
-    end is returned before the end, except after `cancel`. The call's deadline ends the call, a deadline given to `recv`
-    or `send` only that wait.
+    end is returned before the end, except after `cancel` and, as in gRPC, items of a stream after its deadline. The
+    call's deadline ends the call, a deadline given to `recv` or `send` only that wait.
 
     headers: metadata that came before all else; None until something came. has_started: something came before the end.
     on_change: called after anything came for
@@ -90,6 +90,7 @@ class ClientCall(BaseCall):
         self.completion_thread: CompletionThread | None = None
         self._calls = calls
         self._method = method
+        self._streams = state in (StreamState.OPEN_MANY, StreamState.HALF_CLOSED_MANY)
         self._inbox = deque()
         self._receive_window = ReceiveWindow(window)
         self._send_window = SendWindow()
@@ -117,6 +118,8 @@ class ClientCall(BaseCall):
                 self._renew()
             if not self._wait(ClientCall.has_news, deadline):
                 raise self._too_late(deadline)
+        if inbox and self.deadline is not None:
+            self._drop_late_items()
         if inbox:
             payload = inbox[0]
             length = len(payload)
@@ -146,7 +149,13 @@ class ClientCall(BaseCall):
 
     def try_recv(self) -> bytes | None:
         """Return the next item, or the response, if it is here; None when nothing is."""
+        if self._inbox:
+            self._drop_late_items()
         return self.recv() if self._inbox else None
+
+    def _drop_late_items(self) -> None:
+        if self._streams and self.deadline is not None and self.deadline.expired:
+            self.fail(self._calls.late(self._method, self.deadline))
 
     def wait_headers(self) -> None:
         """Wait until `headers` are known or the call has ended."""
@@ -207,11 +216,14 @@ class ClientCall(BaseCall):
             raise
 
     def cancel(self) -> None:
-        """End the call from any thread: `recv` and `send` raise Cancelled, also where more had come.
+        """`fail`, with Cancelled."""
+        self.fail(Cancelled(f"{self.name} was cancelled", backend=self._backend))
+
+    def fail(self, error: TransportError) -> None:
+        """End the call from any thread: `recv` and `send` raise this error, also where more had come.
 
         No effect once `recv` has returned None or raised why the call ended.
         """
-        error = Cancelled(f"{self.name} was cancelled", backend=self._backend)
         if self._lose(error) or not self._is_read:
             self.error = error
             self._inbox.clear()

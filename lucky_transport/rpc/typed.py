@@ -138,10 +138,7 @@ class CallStream(Stream):
         if self._held is not None:
             self._release()
         while True:
-            payload = self._recv()
-            if payload.__class__ is bytes:
-                return self._decode(payload)
-            item = self._with_images(payload)
+            item = self._item(self._recv())
             if item is not None:
                 return item
 
@@ -150,11 +147,18 @@ class CallStream(Stream):
         if self._held is not None:
             self._release()
         while self.opened.has_news():
-            payload = self._recv()
-            item = self._decode(payload) if payload.__class__ is bytes else self._with_images(payload)
+            item = self._item(self._recv())
             if item is not None:
                 return item
         return None
+
+    def _item(self, payload: Any) -> Any:
+        """Return the item, None for one whose images were overwritten; one that cannot be decoded ends the stream."""
+        try:
+            return self._decode(payload) if payload.__class__ is bytes else self._with_images(payload)
+        except TransportError as error:
+            self.opened.fail(error)
+            raise
 
     def _with_images(self, lease: Any) -> Any:
         """Return the item that came with images, None when the engine has overwritten them."""

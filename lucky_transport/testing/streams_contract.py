@@ -195,12 +195,18 @@ class StreamsContract(TransportSuite):
                 list(stream)
             self.check_alive(client)
 
-    def test_a_stream_that_was_late_gives_nothing_more(self) -> None:
-        with self.open_client() as client:
+    @pytest.mark.parametrize("ends", [False, True], ids=["goes on", "has ended"])
+    def test_a_stream_that_was_late_gives_nothing_more(self, ends: bool) -> None:
+        with self.open_client(slots=3) as client:
             deadline = Deadline(0.3)
-            stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1000), deadline)
-            while not deadline.expired:  # meanwhile items come, and are kept
+            if ends:
+                stream = client.stream(_SLOTS, StreamPolicySlotStateRequest(), deadline)
+            else:
+                stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1000), deadline)
+            while not deadline.expired:  # meanwhile items come, and are dropped
                 self.check_alive(client)
+            with pytest.raises(PeerTimeout):
+                next(stream)
             self._check_over(stream, PeerTimeout, client)
 
     def test_a_stream_that_has_failed_gives_nothing_more(self) -> None:

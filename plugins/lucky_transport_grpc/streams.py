@@ -78,8 +78,8 @@ class _Reading:
         self._connection.check_process()
         if self._told:
             raise self._outcome()  # whatever came after the end
-        if self._deadline is not None and self._deadline.expired and not self._is_over():
-            # gRPC rounds deadlines up: a short one may see items after its end
+        if self._deadline is not None and self._deadline.expired and (self._items or not self._is_over()):
+            # as in gRPC, what was not read by then is dropped; gRPC rounds deadlines up
             self._error = self._connection.stream_late(self._method.name, self._deadline)
             self._ended = True
             self._items.clear()

@@ -196,13 +196,13 @@ class CallState:
         if self._machine.status is None:
             if self._is_inherited():
                 self.end(OF_THE_PARENT)
-            elif self._is_late_stream():
-                self.fail(LATE)
             elif self._calls is not None and self._call is not None:
                 self._calls.pump()
                 self._call.expire()
                 if self._call.is_ended():
                     self._settle(self._call)
+            elif self._is_late_stream():
+                self.fail(LATE)
         return self._machine.status is not None
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -252,7 +252,9 @@ class CallState:
             if held:  # else the thread that takes responses finds the end
                 if self._ahead is None:
                     self._ahead = call.try_recv()
-                if self._ahead is None or not self._streams:
+                if self._ahead is not None and self._is_late_stream():
+                    self.fail(LATE)
+                elif self._ahead is None or not self._streams:
                     self._conclude(call)
         finally:
             if held:
@@ -280,6 +282,8 @@ class CallState:
         if self._is_inherited():
             self.end(OF_THE_PARENT)
             return None
+        if self._is_late_stream():
+            self.poll()
         with self._taking:
             payload = self._take()
         if payload is None:
@@ -291,8 +295,6 @@ class CallState:
             return None
 
     def _take(self) -> bytes | None:
-        if self.deadline is not None and self._is_late_stream():
-            self.fail(LATE)
         call = self._call or self._begun()
         if self._machine.status is not None or call is None:
             return None

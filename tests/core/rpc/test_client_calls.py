@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lucky_transport.codec.flatbuffers import encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import (
     Cancelled,
@@ -23,6 +24,8 @@ from lucky_transport.errors import (
     RemoteProtocolError,
     SpecError,
 )
+from lucky_transport.messages.methods import method
+from lucky_transport.rpc import typed
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.unary import UnaryResult
 from tests.support.memory_pipe import CallPair
@@ -60,6 +63,22 @@ def test_64_mebibytes_go_both_ways_where_the_limit_is_raised(open_pair: Callable
     pair = open_pair(max_message_bytes=64 << 20)
     message = bytes(range(256)) * (64 << 12)
     assert pair.client.unary("/t/echo", message, Deadline(PATIENCE_S)) == message
+
+
+def test_an_item_that_cannot_be_decoded_ends_its_stream() -> None:
+    telemetry = method("TelemetryService/StreamTelemetry")
+
+    def send(call: Any) -> None:
+        call.send(b"no telemetry")
+        while True:
+            call.send(encode(telemetry.response()))
+
+    with CallPair({telemetry.name: send}) as pair:
+        stream = typed.stream(pair.client, telemetry, telemetry.request(), soon())
+        for _ in range(3):
+            with pytest.raises(RemoteProtocolError, match="bytes"):
+                next(stream)
+        until(lambda: pair.begun[0].call.is_over)
 
 
 # --- what is refused ---

@@ -5,15 +5,20 @@ from __future__ import annotations
 import gc
 import itertools
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from grpc.experimental import ChannelOptions
 
-from ..both import BOTH, Driver, Read
+from lucky_transport_grpc.runtime import grpc
+
+from ..both import BOTH, Driver, Read, ways_of
 from ..ends import Ends, method_handler, path
-from ..records import PATIENCE_S, Diary, Record, attempt, happened, status, taken
+from ..records import EXPIRIES_S, PATIENCE_S, Diary, Record, Way, attempt, happened, status, taken
 from ..registry import case, each
+
+STREAMS = ways_of("unary_stream", "stream_stream")
 
 
 def _numbers(count: int) -> Iterator[bytes]:
@@ -137,18 +142,74 @@ def an_item_is_none(ends: Ends) -> Record:
     return taken(ends.unary_stream(lambda request, context: iter((b"one", None, b"three")))(b"request"))
 
 
-@each(side=("server", "client"))
-def a_codec_fails_midway(ends: Ends, side: str) -> Record:
-    def codec(response: bytes) -> bytes:
+@case
+def the_serializer_fails_midway(ends: Ends) -> Record:
+    def serialize(response: bytes) -> bytes:
         if response == b"1":
             raise ValueError("not one")
         return response
 
-    of_server = {"response_serializer": codec} if side == "server" else {}
-    handler = method_handler("unary_stream", lambda request, context: _numbers(3), **of_server)
+    handler = method_handler("unary_stream", lambda request, context: _numbers(3), response_serializer=serialize)
     channel = ends.connect(ends.serve({"Method": handler}).target)
-    deserializer = codec if side == "client" else None
-    return taken(channel.unary_stream(path(), response_deserializer=deserializer)(b"request"))
+    return taken(channel.unary_stream(path())(b"request"))
+
+
+@each(BOTH, way=STREAMS, wrong=(b"1", b"2"))
+async def an_item_cannot_be_decoded(ends: Driver, way: Way, wrong: bytes) -> Record:
+    told = ends.flag()
+
+    def decode(response: bytes) -> bytes:
+        if response == wrong:
+            raise ValueError("not that one")
+        return response
+
+    async def answer(read: Read, context: Any) -> bytes:
+        context.add_done_callback(lambda _: told.set())
+        return await read()
+
+    handler = method_handler(way.arity, ends.behaviour(way.arity, answer, last=(b"1", b"2")))
+    channel = ends.connect((await ends.serve({"Method": handler})).target)
+    call = ends.start(way, getattr(channel, way.arity)(path(), response_deserializer=decode), timeout=PATIENCE_S)
+    seen = {**await ends.finish(way, call), "again": await ends.result(way, call)}
+    return {**seen, "told": await told.happened()}
+
+
+@each(BOTH, way=STREAMS)
+async def a_stream_that_was_not_opened_is_read_again(ends: Driver, way: Way) -> Record:
+    call = ends.start(way, getattr(ends.connect(ends.address()), way.arity)(path()), timeout=PATIENCE_S)
+    results = [await ends.result(way, call) for _ in range(3)]
+    ends_with = [one["ended"] for one in results]
+    return {"items": [one["items"] for one in results], "raised": [isinstance(one, dict) for one in ends_with]}
+
+
+@each(
+    BOTH,
+    way={driver: ways[:1] for driver, ways in STREAMS.items()},
+    items=(0, 3),
+    ends_with=("OK", "ABORTED", "nothing"),
+    read=(0, 1),
+)
+async def a_stream_is_read_after_its_deadline(ends: Driver, way: Way, items: int, ends_with: str, read: int) -> Record:
+    gate, seen = ends.gate(), Record()
+    for timeout in EXPIRIES_S:
+        ending = ends.flag()
+
+        async def answer(_: Read, context: Any, ending: Any = ending) -> None:
+            ending.set()
+            if ends_with == "nothing":
+                await gate.happened()
+            elif ends_with == "ABORTED":
+                await context.abort(grpc.StatusCode.ABORTED, "no")
+
+        method = await ends.method(way.arity, ends.behaviour(way.arity, answer, *([b"item"] * items)))
+        call = ends.start(way, method, timeout=timeout)
+        first = await ends.first(way, call) if items and read else None
+        is_early = await ending.happened() and call.time_remaining() > timeout / 2
+        await ends.aside(time.sleep, timeout + 0.1)
+        seen = {"first": first, "rest": await ends.result(way, call), "again": await ends.result(way, call)}
+        if is_early:
+            break
+    return seen
 
 
 @case
