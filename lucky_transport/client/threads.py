@@ -90,6 +90,7 @@ class _ThreadedStream(AsyncStream):
         self._pool = pool
         self._cancelled = cancelled
         self._stream: Stream | None = None
+        self._refusal: Exception | None = None  # why it was not opened
         self._is_cancelled = self._has_ended = False
 
     @property
@@ -114,8 +115,14 @@ class _ThreadedStream(AsyncStream):
 
     def _next(self) -> Any:
         """Wait for the next item; on a thread of the pool."""
+        if self._refusal is not None:
+            raise self._refusal
         if self._stream is None:
-            self._stream = self._open_stream()
+            try:
+                self._stream = self._open_stream()
+            except Exception as error:
+                self._refusal = error
+                raise
         if self._is_cancelled:  # meanwhile
             self._stream.cancel()
         return next(self._stream, _LAST)

@@ -116,6 +116,7 @@ class _LoopStream(AsyncStream):
         self._name = name
         self._backend = backend
         self._opened: tuple[typed.CallStream, _CallWaiter] | None = None
+        self._refusal: Exception | None = None  # why it was not opened
         self._is_cancelled = False
         self._in_a_row = 0
 
@@ -127,7 +128,13 @@ class _LoopStream(AsyncStream):
         if self._opened is None:
             if self._is_cancelled:
                 raise Cancelled(f"{self._name} was cancelled", backend=self._backend)
-            self._opened = self._begin()
+            if self._refusal is not None:
+                raise self._refusal
+            try:
+                self._opened = self._begin()
+            except Exception as error:
+                self._refusal = error
+                raise
             if self._is_cancelled:  # by another thread, meanwhile
                 self._opened[0].cancel()
         stream, waiter = self._opened

@@ -20,6 +20,7 @@ from lucky_transport.call import Call
 from lucky_transport.client import AsyncClient
 from lucky_transport.client.service import SERVICES
 from lucky_transport.errors import (
+    Busy,
     Cancelled,
     ClosedError,
     ConfigError,
@@ -36,6 +37,7 @@ from lucky_transport.messages import (
     LidarSensorRequest,
     StreamCameraRequest,
 )
+from lucky_transport.rpc import typed
 from lucky_transport.transport import Transport
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until_in_loop
@@ -123,6 +125,22 @@ async def test_a_slow_call_keeps_no_other_task_waiting(engine: SlowToy, client: 
     assert not slow.done()
     engine.gate.set()
     assert_type(await slow, LidarBeamAnglesResponse)
+
+
+async def test_a_stream_whose_opening_raised_raises_again(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    for opener in (InprocTransport, typed):
+        left, open_stream = iter([Busy("too many streams")]), opener.stream
+
+        def once(*given: Any, left: Any = left, open_stream: Any = open_stream, **named: Any) -> Any:
+            for error in left:
+                raise error
+            return open_stream(*given, **named)
+
+        monkeypatch.setattr(opener, "stream", once)
+    stream = client.viewport.stream()
+    for _ in range(2):
+        with pytest.raises(Busy, match="too many streams"):
+            await anext(stream)
 
 
 @pytest.mark.parametrize("transport", ["inproc"], indirect=True)
