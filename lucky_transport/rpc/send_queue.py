@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import logging
 import threading
@@ -13,7 +14,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.outgoing import Outgoing
 from lucky_transport.rpc.pipe import Pipe
-from lucky_transport.uninterrupted import start_thread, uninterrupted
+from lucky_transport.uninterrupted import uninterrupted
 
 _log = logging.getLogger("lucky_transport")
 #: A wait for free space checks this often whether it is still wanted.
@@ -40,7 +41,7 @@ class SendQueue:
         self._pending: deque[Outgoing] = deque()
         self.pending_bytes = 0
         self._from_finalizers: deque[bytes] = deque()
-        self._sender: threading.Thread | None = None
+        self._sender: int | None = None
         self._closed = False
 
     def push(
@@ -75,10 +76,7 @@ class SendQueue:
         with self._lock:
             self.pending_bytes += outgoing.length
             self._pending.append(outgoing)
-            if self._flush() and self._sender is None and not self._closed:
-                sender = threading.Thread(target=self._send_pending, name="send queue", daemon=True)
-                start_thread(sender)
-                self._sender = sender
+            self._flush_or_start_sender()
         if self._from_finalizers:
             self._post_from_finalizers()
 
@@ -117,7 +115,7 @@ class SendQueue:
         Raises nothing: what cannot be sent any more need not be.
         """
         self._from_finalizers.append(record)
-        with contextlib.suppress(TransportError):
+        with contextlib.suppress(TransportError, RuntimeError):  # no thread can be started: the next sender sends it
             self._post_from_finalizers()
 
     def _post_from_finalizers(self) -> None:
@@ -133,7 +131,7 @@ class SendQueue:
                     self.pending_bytes += outgoing.length
                     self._pending.append(outgoing)
                 if held:
-                    self._flush()
+                    self._flush_or_start_sender()
             finally:
                 if held:
                     self._lock.release()
@@ -144,6 +142,12 @@ class SendQueue:
         with self._lock:
             self._pending.clear()
             self.pending_bytes = 0
+
+    def _flush_or_start_sender(self) -> None:
+        """Send what is pending; a thread sends what has no place yet. The lock is held."""
+        if self._flush() and self._sender is None and not self._closed:
+            # `threading.Thread` takes a lock which the caller may hold, where this is a finalizer
+            self._sender = _thread.start_new_thread(self._send_pending, ())
 
     def _flush(self) -> int:
         """Send what is pending as far as there is free space; return the bytes that have no place yet, 0 for none. The

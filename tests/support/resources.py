@@ -26,7 +26,6 @@ STUB_THREADS = (
     "grpc connectivity",
     "grpc requests",
     "grpc server",
-    "send queue",
 )
 
 _SLEEP_S = 0.02

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lucky_transport.codec.envelope import Kind, encode_compact
 from lucky_transport.codec.flatbuffers import encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import (
@@ -181,6 +182,19 @@ def test_a_call_cancelled_in_the_middle_of_a_long_message_leaves_no_piece_behind
     assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
     server: Any = pair.server
     until(lambda: not server._assemblies._parts)
+
+
+def test_a_cancel_reaches_the_engine_once_a_full_pipe_has_free_space(open_pair: Callable[..., CallPair]) -> None:
+    pair = open_pair()
+    call = pair.client.open("/t/hang")
+    until(lambda: pair.begun)
+    pair.pause()
+    other = encode_compact(Kind.CANCEL, 999, b"")  # of no call: it changes nothing
+    while pair.client_pipe.wait_writable(len(other), 5 * 20_000_000):  # longer than the engine's last look
+        pair.client_pipe.try_push(other)
+    call.cancel()
+    pair.go_on()
+    until(lambda: pair.begun[0].call.is_over)
 
 
 # --- the end of the connection ---
