@@ -12,8 +12,10 @@ OTHER_STACKS = (
 COMPILED = {
     "adbc_driver_flightsql": "for Flight SQL, in Go",
     "courier": "for every call between Launchpad's nodes, in C++",
+    "etcd_client": "to etcd, in Rust",
     "launchpad": "for every call between its nodes, in C++",
     "ray": "between its nodes and workers, in C++",
+    "rerun": "between programs and its viewer, in Rust",
     "reverb": "between its clients and its replay server, in C++",
     "temporalio": "to Temporal's server, in Rust",
     "torch_xla": "between the processes of a TPU run, in C++",

@@ -73,9 +73,14 @@ class Report:
         """Return what was not switched although it might have called, "" when all is well."""
         absent = (f"pid {pid} stayed on gRPC: {python} has no lucky_transport" for pid, python in self.absent.items())
         escaped = map(str, self.escapes)
+        return "".join(
+            printable(f"lucky-transport: {trouble}") + "\n" for trouble in (*absent, *escaped, *self._unmoved())
+        )
+
+    def _unmoved(self) -> list[str]:
+        """Return a sentence for each package whose own gRPC some processes imported."""
         pids = {name: [pid for pid, other in self.others if other == name] for _, name in self.others}
-        others = (f"{_pids(found)} imported {name}, which {why_unmoved(name)}" for name, found in pids.items())
-        return "".join(printable(f"lucky-transport: {trouble}") + "\n" for trouble in (*absent, *escaped, *others))
+        return [f"{_pids(found)} imported {name}, which {why_unmoved(name)}" for name, found in pids.items()]
 
     def unswitched(self, endpoint: str = "") -> str:
         """Return why nothing was switched, and what to do; "" when a call or a port went over shared memory.
@@ -88,7 +93,8 @@ class Report:
         hints = {one.target: how_to_map(one.target, endpoint) for one in calls if one.why == UNNAMED}
         places = {f"{one.target} ({one.why})": hints.get(one.target, "") for one in calls if one.target}
         where = ", ".join(places) or "no gRPC call was counted, and no port was bound"
-        return printable("; ".join([f"nothing was switched: {where}", *dict.fromkeys(filter(None, places.values()))]))
+        hints_once = dict.fromkeys(filter(None, places.values()))
+        return printable("; ".join([f"nothing was switched: {where}", *hints_once, *self._unmoved()]))
 
     def _summary(self) -> str:
         calls = self._merged()

@@ -19,7 +19,8 @@ _CANNOT_SWITCH = 78
 #: lucky_transport/other_grpc.py, which a Python without lucky_transport lacks; a test compares the names.
 _OTHERS = (
     *("betterproto", "betterproto2", "connecpy", "connectrpc", "grpclib", "purerpc", "pyarrow.flight", "sonora"),
-    *("adbc_driver_flightsql", "courier", "launchpad", "ray", "reverb", "temporalio", "torch_xla"),
+    *("adbc_driver_flightsql", "courier", "etcd_client", "launchpad", "ray"),
+    *("rerun", "reverb", "temporalio", "torch_xla"),
 )
 
 

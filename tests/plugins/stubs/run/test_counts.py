@@ -298,6 +298,8 @@ def test_what_was_not_reached_is_always_said() -> None:
         " between its nodes and workers, in C++; nothing can switch it\n"
     )
     assert report.text().endswith(report.troubles())
+    assert "nothing was switched" in report.unswitched()
+    assert "pid 11 imported grpclib, which speaks gRPC without grpcio" in report.unswitched()
     assert report.plain()["without_lucky_transport"] == [{"pid": 9, "python": "/other/python"}]
     assert report.plain()["other_packages"][:2] == [{"pid": 11, "package": "grpclib"}, {"pid": 12, "package": "ray"}]
     assert report.plain()["escapes"] == [{"pid": 10, "command": ["python", "-I", "x.py"], "why": "started with -I"}]
