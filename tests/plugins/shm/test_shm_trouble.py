@@ -19,12 +19,10 @@ import lucky_transport_shm.client as shm_client
 from lucky_transport import api, native
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
     Busy,
     ClosedError,
     ConfigError,
-    EngineFailed,
     LocalProtocolError,
     NotReachable,
     RemoteProtocolError,
@@ -161,18 +159,6 @@ def test_a_reused_client_pid_is_not_taken_for_the_client(name: str) -> None:
             struct.pack_into("<I", memory, FIELDS["client_pid"].offset, os.getpid())
         with connect(name, connect_timeout_s=5) as client:
             assert reset(client).seq == 1
-
-
-def test_an_engine_that_answers_with_the_wrong_message_fails_that_call_alone(name: str) -> None:
-    class Confused(ToyEngine):
-        @property
-        def services(self) -> dict[str, Any]:
-            return {SCHEMA.name: lambda request: "no message"}
-
-    with api.serve(Confused(2), f"shm://{name}"), connect(name) as client:
-        with pytest.raises(EngineFailed, match="GetAgentSchema is no GetAgentSchemaResponse"):
-            client.call(SCHEMA, SCHEMA.request())
-        assert reset(client).seq == 1
 
 
 def test_a_server_that_breaks_says_so_and_keeps_no_client_waiting(
