@@ -30,13 +30,12 @@ from lucky_transport.messages import (
     SetSeedsResponse,
 )
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
-from lucky_transport_mujoco import contract_fields, robot, terrain
+from lucky_transport_mujoco import robot, terrain
 from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD
 from lucky_transport_mujoco.physics import Motion, Physics
-from lucky_transport_mujoco.randomization import Parameters, Randomization, RandomStreams
+from lucky_transport_mujoco.randomization import Parameters, Randomization, RandomStreams, findings, rounded
 from lucky_transport_mujoco.services.mujoco_services import MujocoServices
-from lucky_transport_mujoco.tasks.action_groups import ActionGroups, groups
-from lucky_transport_mujoco.tasks.commands import Pushes, VelocityCommands
+from lucky_transport_mujoco.tasks.commands import ActionGroups, Pushes, VelocityCommands, groups
 from lucky_transport_mujoco.tasks.velocity import (
     TASKS,
     TERMINATIONS,
@@ -219,10 +218,10 @@ class MujocoEngine(Engine):
         """Keep the contract for all later resets. This engine knows no other option, and ignores those of others."""
         options = requested_options(request)
         if request.contract is not None:
-            problems = contract_fields.findings(request.contract)
+            problems = findings(request.contract)
             if problems:
                 return SetResetOptionsResponse(False, "; ".join(problems))
-            self._randomization.contract = contract_fields.rounded(request.contract)
+            self._randomization.contract = rounded(request.contract)
         elif not options:  # nothing at all asks for what holds without any contract
             self._randomization.contract = self._task.contract
         return SetResetOptionsResponse(True)

@@ -55,9 +55,8 @@ _drawing: weakref.WeakSet[RenderThread] = weakref.WeakSet()
 class RenderRequest:
     """One image, with copies of all it needs, so that the engine goes on.
 
-    snapshot, view: of what and from where (a camera's name or `render_scene.BEHIND`). drawings: debug
-    messages that OpenGL draws in it.
-    memory: of exactly a colour image's size; it is drawn into that.
+    snapshot, view: of what and from where (a camera's name or `render_scene.BEHIND`). drawings: debug messages that
+    OpenGL draws in it. memory: of exactly a colour image's size; it is drawn into that.
     """
 
     snapshot: Snapshot

@@ -18,8 +18,8 @@ from lucky_transport.messages import (
     SimulationContract,
 )
 from lucky_transport_mujoco import terrain
-from lucky_transport_mujoco.contract_fields import QUANTITIES, Quantity
 from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD
+from lucky_transport_mujoco.randomization import QUANTITIES, Quantity
 from lucky_transport_mujoco.robot import NAME, Robot
 from lucky_transport_mujoco.sensors.cameras import CameraService
 from lucky_transport_mujoco.sensors.lidar import LidarBaking, LidarService

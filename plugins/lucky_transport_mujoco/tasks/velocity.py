@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from lucky_transport.messages import SimulationContract
 from lucky_transport.spec.batch_spec import total_reward
-from lucky_transport_mujoco.contract_fields import DEFAULTS
 from lucky_transport_mujoco.control.policies import lifts
 from lucky_transport_mujoco.physics import Motion
+from lucky_transport_mujoco.randomization import DEFAULTS
 from lucky_transport_mujoco.robot import Robot
 
 _Array = NDArray[np.float64]

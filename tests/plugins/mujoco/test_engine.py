@@ -23,9 +23,9 @@ from lucky_transport.testing.contract import EngineContract
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
 from lucky_transport_mujoco import physics, robot, terrain
-from lucky_transport_mujoco.contract_fields import QUANTITIES
 from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD, POLICIES
 from lucky_transport_mujoco.engine import MujocoEngine
+from lucky_transport_mujoco.randomization import QUANTITIES
 from lucky_transport_mujoco.sensors import cameras
 from lucky_transport_mujoco.sensors.lidar import PRESETS
 from lucky_transport_mujoco.sensors.render_thread import MAX_SIDE

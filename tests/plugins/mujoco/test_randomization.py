@@ -14,7 +14,7 @@ from lucky_transport.messages import SetResetOptionsRequest, SimulationContract
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 mujoco: Any = pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
-from lucky_transport_mujoco.contract_fields import DEFAULTS, QUANTITIES, findings  # noqa: E402
+from lucky_transport_mujoco.randomization import DEFAULTS, QUANTITIES, findings  # noqa: E402
 
 
 def test_every_field_of_a_contract_is_known_and_checked() -> None:
