@@ -119,19 +119,12 @@ def test_the_manifest_describes_robot_terms_and_randomisations(robots: Callable[
 
 
 UNIT = m.Vec3(1.0, 1.0, 1.0)
-STRAIGHT = m.Quat(0.0, 0.0, 0.0, 1.0)
 
 
 def entities(batch: Any, **include: bool) -> dict[str, Any]:
     """Return the entities by name."""
     found = batch.ask(m.ListEntitiesRequest(**include)).entities
     return {entity.name: entity for entity in found}
-
-
-def place(batch: Any, entity: int | None, transform: m.Transform | None) -> Any:
-    """Send SetEntityTransform."""
-    id = None if entity is None else m.EntityId(entity)
-    return batch.ask(m.SetEntityTransformRequest(id, transform))
 
 
 def test_the_list_has_all_robots_and_the_parts_of_the_shown_world(robots: Callable[..., Any]) -> None:
@@ -177,7 +170,7 @@ def test_an_entity_is_found_by_id_and_by_name_and_the_id_counts(robots: Callable
     batch = robots(2)
     for name, listed in entities(batch, include_transforms=True, include_components=True).items():
         for request in (m.GetEntityRequest(name=name), m.GetEntityRequest(m.EntityId(listed.id.id), "nonsense")):
-            answer = batch.call("SceneService/GetEntity", request)
+            answer = batch.ask(request)
             assert answer.found
             assert answer.entity == listed
 
@@ -189,8 +182,8 @@ def test_a_robot_that_is_placed_is_there_in_the_next_step_and_the_others_stay(ro
         each.step()
     robot = entities(batch)["agent_1"].id.id
     half = np.sqrt(0.5)
-    answer = place(batch, robot, m.Transform(m.Vec3(2.0, -1.0, 0.4), m.Quat(0.0, 0.0, 2 * half, 2 * half), UNIT))
-    assert (answer.success, answer.message) == (True, "")
+    there = m.Transform(m.Vec3(2.0, -1.0, 0.4), m.Quat(0.0, 0.0, 2 * half, 2 * half), UNIT)
+    batch.change(m.SetEntityTransformRequest(m.EntityId(robot), there))
     qpos = batch.engine.world.qpos(1)
     assert qpos[:3] == pytest.approx([2.0, -1.0, 0.4])
     assert qpos[3:7] == pytest.approx([half, 0, 0, half])  # made a unit quaternion
@@ -219,9 +212,8 @@ def test_simulation_mode_is_deterministic_or_fast_and_realtime_is_refused(robots
 
 def test_play_mode_is_entered_and_left_any_number_of_times_and_never_stops_a_step(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    enter = ("SceneService/EnterPlayMode", m.EnterPlayModeRequest())
-    leave = ("SceneService/ExitPlayMode", m.ExitPlayModeRequest())
-    answers = [batch.call(*which) for which in (enter, enter, leave, leave, enter)]
+    enter, leave = m.EnterPlayModeRequest(), m.ExitPlayModeRequest()
+    answers = [batch.ask(which) for which in (enter, enter, leave, leave, enter)]
     assert all(answer.success for answer in answers)
     assert [answer.message.partition(";")[0] for answer in answers] == [
         "already in play mode",
@@ -230,6 +222,6 @@ def test_play_mode_is_entered_and_left_any_number_of_times_and_never_stops_a_ste
         "not in play mode",
         "in play mode",
     ]
-    batch.call(*leave)
+    batch.ask(leave)
     batch.reset()
     assert np.isfinite(batch.step().observations).all()

@@ -21,26 +21,26 @@ from lucky_transport_mujoco.tasks.velocity import REWARDS, TERMINATIONS, VELOCIT
 ROWS = [term.name for term in (*REWARDS, *TERMINATIONS)]
 
 
-def situation(**changes: Any) -> Situation:
-    """Two robots that stand upright and do as they are told, except for `changes` in the second one."""
+def situation(count: int = 2, rows: slice = slice(1, None), **changes: Any) -> Situation:
+    """Robots that stand upright and do as they are told, except for `changes` in these rows, the second one's."""
     motion = {
-        "lin_vel": np.zeros((2, 3)),
-        "ang_vel": np.zeros((2, 3)),
-        "gravity": np.tile([0.0, 0.0, -1.0], (2, 1)),
-        "joint_pos": np.zeros((2, 12)),
-        "joint_vel": np.zeros((2, 12)),
-        "height": np.full(2, 0.28),
+        "lin_vel": np.zeros((count, 3)),
+        "ang_vel": np.zeros((count, 3)),
+        "gravity": np.tile([0.0, 0.0, -1.0], (count, 1)),
+        "joint_pos": np.zeros((count, 12)),
+        "joint_vel": np.zeros((count, 12)),
+        "height": np.full(count, 0.28),
     }
     rest: dict[str, Any] = {
-        "command": np.zeros((2, 3)),
-        "action": np.zeros((2, 12), np.float32),
-        "previous": np.zeros((2, 12), np.float32),
-        "torques": np.zeros((2, 12)),
-        "ticks": np.ones(2, np.int64),
-        "diverged": np.zeros(2, np.bool_),
+        "command": np.zeros((count, 3)),
+        "action": np.zeros((count, 12), np.float32),
+        "previous": np.zeros((count, 12), np.float32),
+        "torques": np.zeros((count, 12)),
+        "ticks": np.ones(count, np.int64),
+        "diverged": np.zeros(count, np.bool_),
     }
     for name, value in changes.items():
-        (motion if name in motion else rest)[name][1] = value
+        (motion if name in motion else rest)[name][rows] = value
     return Situation(motion=Motion(**motion), **rest)
 
 
@@ -255,23 +255,10 @@ def test_the_clock_is_that_of_the_episode(robots: Callable[..., Any]) -> None:
 def test_lifting_the_feet_in_turn_is_a_gait() -> None:
     """A quarter into the cycle, front left and rear right are highest, 5 cm: with the knees bent by 0.324 rad more."""
     legs = np.array([[0, 0, 0, 0], [1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1]])  # FL FR RL RR
-    count = len(legs)
-    joints = np.zeros((count, 12))
+    joints = np.zeros((len(legs), 12))
     joints[:, 2::3] = -0.324 * legs
-    motion = Motion(
-        lin_vel=np.zeros((count, 3)),
-        ang_vel=np.zeros((count, 3)),
-        gravity=np.tile([0.0, 0.0, -1.0], (count, 1)),
-        joint_pos=joints,
-        joint_vel=np.zeros((count, 12)),
-        height=np.full(count, 0.28),
-    )
-    still = np.zeros((count, 12), np.float32)
-    ticks = np.full(count, 6)
-    situation = Situation(
-        motion, np.zeros((count, 3)), still, still, still.astype(np.float64), ticks, np.zeros(count, np.bool_)
-    )
-    gait = judge(situation, 1000, WALKING)[WALKING.reward_names.index("gait")]
+    seen = situation(len(legs), slice(None), joint_pos=joints, ticks=6)
+    gait = judge(seen, 1000, WALKING)[WALKING.reward_names.index("gait")]
     assert gait[1] == pytest.approx(0.75, rel=1e-3)
     assert gait[[0, 3]] == pytest.approx(0.75 * np.exp(-2 * (0.05 * np.sin(0.48 * np.pi)) ** 2 / 8e-4), rel=0.02)
     assert gait[2] < gait[0] / 100
