@@ -96,7 +96,7 @@ class OpenGL:
         self._gl.free()
 
 
-#: MuJoCo 4 tells the normals of what it hits. With MuJoCo 3 every surface counts as facing the ray.
+#: MuJoCo 4 tells the normals of what it hits. With MuJoCo 3 every surface counts as level, which the ground mostly is.
 _HAS_NORMALS = "normal:" in (mj.mj_multiRay.__doc__ or "")
 
 #: Colours of the MJCF's textures, RGB from 0 to 1, and the side of one square of its floor.
@@ -117,7 +117,7 @@ def cast(
     Invisible geoms let rays through, and so do groups whose byte of six is 0.
     """
     geoms, lengths = np.empty(len(rays), np.int32), np.empty(len(rays))
-    normals = -rays / np.linalg.norm(rays, axis=1, keepdims=True)
+    normals = np.tile([0.0, 0.0, 1.0], (len(rays), 1))
     mj.mj_multiRay(
         scene.model,
         scene.data,
