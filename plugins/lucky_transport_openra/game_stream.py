@@ -37,11 +37,7 @@ class GameStreamClient:
         self._actions = ActionQueue()
         self._call = bridge.open_stream(self._outgoing(), [(SESSION, session_id)] if session_id else [])
         self._reader = threading.Thread(target=self._read, name="lucky-openra-reader", daemon=True)
-        try:
-            start_thread(self._reader)
-        except BaseException:  # a signal handler's: the thread may run
-            self._call.cancel()
-            raise
+        start_thread(self._reader)
 
     def act(self, actions: Sequence[Any]) -> int:
         """Send these `AgentAction`s; never waits. Returns how many were pushed out. Raises what ended the stream."""

@@ -13,7 +13,6 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout
 from lucky_transport.fork import on_child
 from lucky_transport.shm.usage_guard import UsageGuard
-from lucky_transport.uninterrupted import uninterrupted
 from lucky_transport_pipe.address import BACKEND
 
 _CHUNK_BYTES = 1 << 18
@@ -75,17 +74,15 @@ class PipeConnection:
         ready = self._any.poll(min(_LONGEST_MS, deadline.remaining_s * 1000))
         self._check_open()
         events = ready[0][1] if ready else 0
-        held = False
+        if not events & ~select.POLLOUT or events & select.POLLOUT or not self._reading.acquire(blocking=False):
+            return
         try:
-            if events & ~select.POLLOUT and not events & select.POLLOUT:
-                [held] = uninterrupted(self._reading.acquire, False)
-            if held and (chunk := self._read()):
+            if chunk := self._read():
                 self._arrived.append(chunk)
-            elif held and self._ended:
+            elif self._ended:
                 raise self._peer_died()
         finally:
-            if held:
-                self._reading.release()
+            self._reading.release()
 
     def receive(self, deadline: Deadline) -> bytes:
         """Return the next bytes from the peer, at least one; its end is an error only once all is read.

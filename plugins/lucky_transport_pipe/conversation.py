@@ -118,11 +118,9 @@ class Conversation:
             self._end_left_run(deadline)
         self._do(ControlEvent.RUN)
         self.write(f"run {experiment}")
-        try:
-            self._leave(ControlState.ASKED, deadline)
-        except BaseException:
-            self._was_left = True
-            raise
+        self._was_left = True  # unless it is answered in time
+        self._leave(ControlState.ASKED, deadline)
+        self._was_left = False
         with self._changed:
             refusal, self._refusal = self._refusal, None
             if refusal is not None:
