@@ -20,23 +20,15 @@ if TYPE_CHECKING:
     from lucky_transport_migration.gate.moves import StageChange
 
 
-class _PlacementType(click.ParamType):
-    """A text like "canary 10%" becomes a Placement."""
+def _placement(text: str) -> Any:
+    from lucky_transport_migration.stages.stage import Placement
 
-    name = "stage"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from lucky_transport_migration.stages.stage import Placement
-
-        if isinstance(value, Placement):
-            return value
-        try:
-            return Placement.parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+    try:
+        return Placement.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
-_PLACEMENT = _PlacementType()
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _FORCE = click.option("--force", is_flag=True, help="Move up in spite of a cool-down, or of the gate.")
 
@@ -92,7 +84,7 @@ def show(pattern: str, reasons: bool, as_json: bool) -> None:
     epilog="\b\nExample:\n  lucky-transport stage set 'SceneService/*' 'canary 10%'",
 )
 @click.argument("method", shell_complete=complete_methods)
-@click.argument("placement", type=_PLACEMENT, metavar="STAGE")
+@click.argument("placement", type=_placement, metavar="STAGE")
 @_FORCE
 @_JSON
 def set_(method: str, placement: Any, force: bool, as_json: bool) -> None:
@@ -125,7 +117,7 @@ def promote(method: str, force: bool, as_json: bool) -> None:
     epilog="\b\nExample:\n  lucky-transport stage demote SceneService/ListEntities --why 'looks wrong'",
 )
 @click.argument("method", shell_complete=complete_methods)
-@click.option("--to", type=_PLACEMENT, metavar="STAGE", help="Where to.  [default: where gRPC answers again]")
+@click.option("--to", type=_placement, metavar="STAGE", help="Where to.  [default: where gRPC answers again]")
 @click.option("--why", default="by hand", help="The reason, for who reads the journal.")
 @_JSON
 def demote(method: str, to: Any, why: str, as_json: bool) -> None:
