@@ -6,10 +6,8 @@ None, never guessed.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
-import shutil
 import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -52,10 +50,8 @@ def capture() -> dict[str, Any]:
         "kernel": platform.release(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 2),
         "load_1min": round(os.getloadavg()[0], 2),
-        "dev_shm_gib": _dev_shm(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "switch_interval_s": sys.getswitchinterval(),
-        "native_module": getattr(importlib.util.find_spec("lucky_transport._native"), "has_location", False),
         "versions": {name: found for name in _PACKAGES if (found := _version(name))},
         # installed into another project's checkout it is not a checkout of it
         "git": checkout(package) if git(package, "ls-files", "__init__.py") else None,
@@ -65,13 +61,6 @@ def capture() -> dict[str, Any]:
 def _read(path: str) -> str | None:
     try:
         return Path(path).read_text().strip() or None
-    except OSError:
-        return None
-
-
-def _dev_shm() -> float | None:
-    try:
-        return round(shutil.disk_usage("/dev/shm").total / 2**30, 2)
     except OSError:
         return None
 

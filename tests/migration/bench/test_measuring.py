@@ -189,8 +189,6 @@ def test_machine_kernel_and_versions_are_captured() -> None:
     assert found["kernel"] == os.uname().release
     assert found["python"].startswith("CPython 3.")
     assert {"lucky-transport", "numpy", "gymnasium"} <= set(found["versions"])
-    assert isinstance(found["native_module"], bool)
-    assert found["dev_shm_gib"] is None or found["dev_shm_gib"] > 0
 
 
 def test_nothing_personal_is_captured() -> None:
