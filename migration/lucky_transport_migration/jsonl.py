@@ -68,13 +68,21 @@ def open_to_append(path: Path) -> int:
     return descriptor
 
 
+def _refuse(error: ConfigError) -> None:
+    raise error
+
+
 def read_entries(
-    path: Path, kind: type[_Entry], start: int = 0, number: int = 1
+    path: Path,
+    kind: type[_Entry],
+    start: int = 0,
+    number: int = 1,
+    unknown: Callable[[ConfigError], None] = _refuse,
 ) -> Iterator[tuple[bytes, _Entry | None]]:
     """Yield the lines of the file from byte `start` on, which begins line `number`, each with its entry.
 
-    None stands for the entry of a line that was torn. Raises OSError, and ConfigError for a file that others may write
-    and for a line that says what this version does not know.
+    None stands for the entry of a line that was torn. unknown: is told of a line that says what this version does not
+    know, and passes over it unless it raises. Raises OSError, ConfigError for a file that others may write.
     """
     with open_found(path) as file:
         if refused := refusal(path, file.fileno()):
@@ -85,7 +93,8 @@ def read_entries(
                 yield line, entry_of(kind, line)
             except ValueError as error:
                 hint = "it is damaged, or of another version: take the line out, or use a folder of its own"
-                raise ConfigError(f"{path}: line {at}: {error}", hint=hint) from error
+                unknown(ConfigError(f"{path}: line {at}: {error}", hint=hint))
+                yield line, None
 
 
 def entry_of(kind: type[_Entry], line: str | bytes) -> _Entry | None:

@@ -6,9 +6,9 @@
 Which calls go to a canary, and which reads get a shadow, is drawn at random, call by call: in a fixed order they would
 miss what recurs in the same order, such as a slow call in every second one. A program's own random numbers are neither
 used nor changed. File and journal are looked at most every 0.2 s; a file that cannot be read leaves the last good plan
-in force, and that is logged once. The stepping path stays with the transport that the process began with, whatever the
-file says later: an engine does not take another driver in the middle. Only a demotion below
-the file's own row, which is one by a fault, takes it away.
+in force, and that is logged once. So is a line of the journal that is not known; demotions behind it count. The
+stepping path stays with the transport that the process began with, whatever the file says later: an engine does not
+take another driver in the middle. Only a demotion below the file's own row, which is one by a fault, takes it away.
 `decide` never raises and never waits for another thread.
 """
 
@@ -120,7 +120,8 @@ class Decider:
             return
         plan = self._plan_now() if seen[0] != self._seen[0] else self.plan
         try:
-            self.standing = EffectiveStages(plan, Journal(plan.evidence).demotions())
+            journal = Journal(plan.evidence)
+            self.standing = EffectiveStages(plan, journal.demotions(unknown=lambda error: _log.warning("%s", error)))
         except ConfigError as error:
             _log.warning("stages stay as they were: %s", error)
         self._rows = {}

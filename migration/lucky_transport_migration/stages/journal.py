@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from lucky_transport_migration.jsonl import VERSION, append_once, moment, one_of, read_entries
 from lucky_transport_migration.stages.stage import Placement
@@ -87,20 +87,20 @@ class Journal:
         append_once(self.path, entry.line().encode() + b"\n")
         return entry
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self, **options: Any) -> Iterator[Entry]:
         """Yield the entries in the order they were written, but for torn ones; nothing when there is no journal.
 
-        Raises ConfigError as `read_entries`.
+        options: those of `read_entries`. Raises ConfigError as that.
         """
         with contextlib.suppress(OSError):
-            for _, entry in read_entries(self.path, Entry):
+            for _, entry in read_entries(self.path, Entry, **options):
                 if entry is not None:
                     yield entry
 
-    def demotions(self) -> Mapping[str, Demotion]:
-        """Return the demotions in force, by method."""
+    def demotions(self, **options: Any) -> Mapping[str, Demotion]:
+        """Return the demotions in force, by method; options and errors as of `entries`."""
         found: dict[str, Demotion] = {}
-        for entry in self.entries():
+        for entry in self.entries(**options):
             earlier = found.pop(entry.method, None)
             if entry.event == "demoted":
                 to, until = entry.to, entry.at + entry.cool_down_s

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lucky_transport.errors import ConfigError
 from lucky_transport.routing import Decision
 from lucky_transport_migration.stages.decision import LOOK_EVERY_S, Decider
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH
@@ -275,3 +276,20 @@ def test_a_file_of_the_same_size_and_second_is_still_another_one(write: Write) -
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
     clock.passes()
     assert decider.decide(_READ).primary == "grpc"
+
+
+def test_a_line_of_the_journal_that_is_not_known_hides_no_demotion_from_a_program_that_runs(
+    write: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    write(_everything("shm", 'evidence = "."\n'))
+    decider = Decider(clock=clock)
+    journal = decider.standing.journal
+    journal.path.write_text('{"v": 1, "event": "forgotten"}\n')
+    journal.demote(_READ, Placement.parse("shm"), Placement.parse("grpc"), "differs")
+    clock.passes()
+    with caplog.at_level(logging.WARNING, "lucky_transport"):
+        assert decider.decide(_READ).primary == "grpc"
+    assert "demotions.jsonl: line 1: event: 'forgotten'" in caplog.text
+    with pytest.raises(ConfigError, match="line 1: event: 'forgotten'"):
+        Decider()
