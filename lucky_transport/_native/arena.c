@@ -237,11 +237,11 @@ PyObject *arena_push(Ring *r, const Piece *pieces, int count, uint64_t call, uin
         else arenas_backed -= end - backed;
     }
     r->copying = 0;
+    if (!open_ring_of((PyObject *)r)) return NULL; /* it was closed meanwhile */
     if (!is_backed) { /* the record has to be cut, to what there is memory for */
         a->refused_until = lucky_now_ns() + ARENA_REFUSED_NS;
         Py_RETURN_FALSE;
     }
-    if (!open_ring_of((PyObject *)r)) return NULL; /* it was closed meanwhile */
     LUCKY_FAULT("slab.written");
     uint64_t said[3] = {begin, length, call};
     uint32_t word = message > UINT32_MAX ? UINT32_MAX : (uint32_t)message;
