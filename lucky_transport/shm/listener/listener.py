@@ -41,7 +41,7 @@ __all__ = ["HANDSHAKE_S", "MAX_CLIENTS", "Listener"]
 
 _log = logging.getLogger("lucky_transport")
 
-#: Pipes that may be open at once: each has three descriptors here and the memory of its rings.
+#: Pipes that may be open at once: each has four descriptors here and the memory of its rings.
 MAX_CLIENTS = 1024
 _MAX_SILENT = 32
 #: Clients that wait to be accepted, and those that are at a time.
