@@ -87,7 +87,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if not start or not target or ":" in target:
             return link[0]
         path = _resolve(source, target)
-        if path.is_dir() and path.parent != ROOT / "docs":
+        if path.is_dir() and (path.parent != ROOT / "docs" or path.name not in SECTIONS):
             return "]"  # with the bracket before, no link to Markdown
         uri = site_uri(path / "index.md" if path.is_dir() else path)
         return f"{start}{posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or '.')}{fragment or ''}{end}"
