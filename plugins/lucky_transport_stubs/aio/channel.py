@@ -18,7 +18,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.connection import Connection
-from lucky_transport_stubs.aio.unary import UnaryUnary
+from lucky_transport_stubs.aio.unary import UnaryMethod
 from lucky_transport_stubs.client.channel import endpoint_of
 from lucky_transport_stubs.grpc_inside import AIO_CHANNELS_KNOW_CALLS, AioChannelBase, appears_as, working_loop
 
@@ -77,7 +77,7 @@ class Channel(AioChannelBase):
         serializers = request_serializer, response_deserializer
         if self._unary_unary_interceptors or not (AIO_CHANNELS_KNOW_CALLS and isinstance(self._channel, Connection)):
             return super().unary_unary(method, *serializers)
-        return UnaryUnary(self._channel, method.encode(), *serializers, [], [self], self._loop)
+        return UnaryMethod(self._channel, method.encode(), *serializers, [], [self], self._loop)
 
     def _register_call(self, call: grpc.aio.Call) -> None:
         """Remember the call for `close`; grpc's own way would hold it, and who drops a call could not cancel it so."""

@@ -30,7 +30,7 @@ _NOT_YET = object()
 
 
 @appears_as(AioUnaryUnary)
-class UnaryUnary(AioUnaryUnary):
+class UnaryMethod(AioUnaryUnary):
     """A method with one request and one response, without interceptors."""
 
     def __call__(
@@ -47,15 +47,15 @@ class UnaryUnary(AioUnaryUnary):
         metadata = self._init_metadata(metadata, compression) if metadata or compression else ()
         deadline = None if timeout is None else time.time() + timeout
         begun = self._channel.call(self._method, deadline, credentials, wait_for_ready)
-        call = UnaryUnaryCall(begun, metadata, self._request_serializer, self._response_deserializer, self._loop)
+        call = UnaryCall(begun, metadata, self._request_serializer, self._response_deserializer, self._loop)
         self._python_channel._register_call(call)
         call.begin(request)
         return call
 
 
 @appears_as(AioUnaryUnaryCall)
-class UnaryUnaryCall(AioUnaryUnaryCall):
-    """What `UnaryUnary` returns. Awaited it returns the response, as often as one likes."""
+class UnaryCall(AioUnaryUnaryCall):
+    """What `UnaryMethod` returns. Awaited it returns the response, as often as one likes."""
 
     _cython_call: RingCall
     _received: Any = _NOT_YET
