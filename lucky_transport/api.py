@@ -218,8 +218,6 @@ def make(
 
     Raises ConfigError for a wrong argument, UnknownName, MissingExtra, NotReachable, Busy, SpecError.
     """
-    from lucky_transport.env.connection import EnvConnection
-
     _check_name(engine or "", "make")
     mode = _autoreset_mode(autoreset_mode, framework, copy)
     resolved = _with_slots(load_settings(settings, others=inspect.signature(make).parameters), mode)
@@ -237,12 +235,17 @@ def make(
     recipe = partial(make, **own, **given, **settings)
     if resolved.endpoint:
         recipe = partial(recipe, endpoint=resolved.endpoint)  # a pickled env returns to the same engine
-        transport, owner = _engine_at(resolved, num_envs), None
-    else:
-        transport, owner = _start(engine, num_envs, seed, options, resolved)
+        return _env_over(env_type, _engine_at(resolved, num_envs), None, resolved, recipe=recipe, **given)
+    return _env_over(env_type, *_start(engine, num_envs, seed, options, resolved), resolved, recipe=recipe, **given)
+
+
+def _env_over(env_type: Any, transport: Transport, owner: Any, settings: Settings, **given: Any) -> VectorEnv:
+    """Return the env, which ends both; so does this where there is none."""
+    from lucky_transport.env.connection import EnvConnection
+
     try:
-        _check_slots(transport, resolved)
-        return env_type(transport, recipe=recipe, owner=owner, **given)
+        _check_slots(transport, settings)
+        return env_type(transport, owner=owner, **given)
     except BaseException:
         EnvConnection(transport, owner).end()
         raise

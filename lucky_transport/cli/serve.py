@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ import click
 from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.shutdown import Shutdown
 from lucky_transport.deadline import log_long_wait
+from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import SpecError, TransportError
 from lucky_transport.found_file import working_directory
 from lucky_transport.nesting import json_object
@@ -124,17 +126,25 @@ def serve(
                 raise
             report(status_fd, error)
             sys.exit(1)
+        is_seen = parent_pid is None and sys.stderr.isatty()
         with serving:
-            if status_fd is not None:
-                report(status_fd, serving.endpoints)
-            else:
-                for endpoint in serving.endpoints:
-                    click.echo(f"ready {endpoint}")
-            if parent_pid is None and sys.stderr.isatty():
-                click.echo(_what_next(str(serving.endpoints[0])), err=True)
+            _tell_ready(serving.endpoints, status_fd, is_seen)
             shutdown.wait()
-        if parent_pid is None and sys.stderr.isatty():
+        if is_seen:
             click.echo("stopped", err=True)
+
+
+def _tell_ready(endpoints: Sequence[Endpoint], status_fd: int | None, is_seen: bool) -> None:
+    """Say where the engine is served. is_seen: to a user at the terminal."""
+    from lucky_transport.process import report
+
+    if status_fd is not None:
+        report(status_fd, endpoints)
+        return
+    for endpoint in endpoints:
+        click.echo(f"ready {endpoint}")
+    if is_seen:
+        click.echo(_what_next(str(endpoints[0])), err=True)
 
 
 def _what_next(endpoint: str) -> str:

@@ -282,7 +282,7 @@ class CallState:
         if self._is_inherited():
             self.end(OF_THE_PARENT)
             return None
-        if self._is_late_stream():
+        if self.deadline is not None and self.deadline.expired:
             self.poll()
         with self._taking:
             payload = self._take()
