@@ -17,9 +17,8 @@ from contextlib import aclosing
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.aio.context import ServicerContext
+from lucky_transport_stubs.aio.context import ServicerContext, SyncServicerContext
 from lucky_transport_stubs.aio.rpc import ServerRpc
-from lucky_transport_stubs.aio.sync_context import SyncServicerContext
 from lucky_transport_stubs.grpc_inside import EOF
 from lucky_transport_stubs.server.answering import behaviour_of
 from lucky_transport_stubs.words.status import number_of

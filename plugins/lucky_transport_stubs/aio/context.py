@@ -1,4 +1,4 @@
-"""The servicer's context for asyncio handlers: `grpc.aio.ServicerContext` over one `ServerRpc`.
+"""The servicer's contexts of an asyncio server, for handlers on its loop and in its pool, over one `ServerRpc`.
 
 Texts and exceptions are those of grpc.aio, so that handlers and their tests need not know where they run. Compression
 may be asked for and changes nothing: there is no wire to save bytes on.
@@ -6,13 +6,15 @@ may be asked for and changes nothing: there is no wire to save bytes on.
 
 from __future__ import annotations
 
+import asyncio
 import functools
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from typing import Any, NoReturn, TypeVar
 
+from lucky_transport.errors import Cancelled
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.rpc import ServerRpc
-from lucky_transport_stubs.grpc_inside import EOF, AioServicerContext, appears_as
+from lucky_transport_stubs.grpc_inside import EOF, AioServicerContext, AioSyncServicerContext, appears_as
 from lucky_transport_stubs.server.context import CallerContext
 from lucky_transport_stubs.words.status import number_of
 
@@ -162,3 +164,85 @@ def _number_of(code: Any) -> int:
 
 def _no_pairs(metadata: Any) -> TypeError:
     return TypeError(f"Invalid trailing metadata type, expected {_PAIRS}: {metadata}")
+
+
+_Result = TypeVar("_Result")
+_SLICE_S = 1.0
+
+
+def await_on(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+    """Return what the coroutine returns, run on `loop`; for other threads than the loop's.
+
+    Raises what it raises, RuntimeError when the loop has ended.
+    """
+    try:
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    except RuntimeError:  # the loop is closed
+        coroutine.close()
+        raise
+    while True:
+        try:
+            return future.result(_SLICE_S)
+        except TimeoutError:
+            if future.done():  # it is what the coroutine raised, or came just now
+                return future.result()
+            if not loop.is_running():
+                future.cancel()
+                raise RuntimeError("the event loop of the server has ended") from None
+
+
+@appears_as(AioSyncServicerContext)
+class SyncServicerContext(StatusContext, grpc.ServicerContext):
+    """`context`, for a blocking handler, on a thread of the pool.
+
+    What sends something is done on the loop, and awaited; a wait ends when the loop no longer runs. It has all of
+    `grpc.ServicerContext`, so that servicers written for a thread-pool server run unchanged.
+    """
+
+    def __init__(self, context: ServicerContext, rpc: ServerRpc) -> None:
+        self._context = context
+        self._rpc = rpc
+        self._call = rpc.call
+        self._security = rpc.security
+
+    def requests(self) -> Iterator[Any]:
+        """Yield the caller's messages until the last one."""
+        while (message := await_on(self._rpc.loop, self._context.read())) is not EOF:
+            yield message
+
+    def send_all(self, responses: Iterable[Any]) -> None:
+        """Send each message as it comes; waits while the caller takes no more. A generator is closed at the end."""
+        try:
+            for response in responses:
+                await_on(self._rpc.loop, self._context.write(response))
+        finally:
+            if isinstance(responses, Generator):
+                responses.close()
+
+    # -- metadata and status ------------------------------------------------------------------------------------------
+
+    def send_initial_metadata(self, initial_metadata: Any) -> None:
+        await_on(self._rpc.loop, self._context.send_initial_metadata(initial_metadata))
+
+    def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> NoReturn:
+        await_on(self._rpc.loop, self._context.abort(code, details, trailing_metadata))
+        raise AssertionError("abort always raises")
+
+    def abort_with_status(self, status: Any) -> NoReturn:
+        self.abort(status.code, status.details, status.trailing_metadata)
+
+    # -- the call -----------------------------------------------------------------------------------------------------
+
+    def is_active(self) -> bool:
+        return self._rpc.is_active
+
+    def cancel(self) -> bool:
+        """End the call as CANCELLED; False when it has ended already."""
+        if not self.is_active():
+            return False
+        self._rpc.loop.call_soon_threadsafe(self._rpc.revoke, Cancelled("the servicer cancelled the call"))
+        return True
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        """Have `callback()` called once the handler has ended; False when the call has ended already."""
+        return self.is_active() and self._rpc.add_callback(callback)

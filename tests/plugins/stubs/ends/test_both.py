@@ -17,8 +17,8 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
-from lucky_transport_stubs.aio.sync_context import await_on
+from lucky_transport_stubs.aio.context import await_on
+from lucky_transport_stubs.aio.server import ServerLoopReader
 from tests.support.waiting import PATIENCE_S, until
 
 from ..differential.aio_ends import Read, run
