@@ -25,7 +25,7 @@ from tests.support.resources import free_port
 pytest.importorskip("grpc")
 
 #: Those that there are over threads and over asyncio.
-BOTH = ("cancellation", "graceful_stop", "hello_world", "interceptors", "route_guide", "wait_for_ready")
+BOTH = ("graceful_stop", "hello_world", "interceptors", "wait_for_ready")
 #: Starts one end of a program, "server" or "client"; it is ended afterwards.
 Start = Callable[[str], AbstractContextManager[Any]]
 
@@ -79,8 +79,10 @@ def printed_by(start: Start, name: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        ("threads", "local_credentials"),
-        ("threads", "multiprocessing_clients"),
+        *(
+            ("threads", name)
+            for name in ("cancellation", "local_credentials", "multiprocessing_clients", "route_guide")
+        ),
         *((kind, name) for kind in ("threads", "aio") for name in BOTH),
     ],
 )

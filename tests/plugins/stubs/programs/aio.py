@@ -47,41 +47,6 @@ async def greet(channel):
     say(await ChatStub(channel).Say("you"))
 
 
-class Counter:
-    """Serves a client that leaves a stream, and one whose deadline passes, and notices both."""
-
-    def __init__(self):
-        self.left = asyncio.Semaphore(0)
-
-    async def List(self, request, context):
-        try:
-            number = 0
-            while True:
-                yield str(number)
-                number += 1
-                await asyncio.sleep(0.01)
-        finally:
-            self.left.release()
-
-    async def Say(self, request, context):
-        await asyncio.wait_for(self.left.acquire(), 10)
-        return "a caller has left"
-
-
-async def leave(channel):
-    stub = ChatStub(channel)
-    numbers = stub.List("")
-    say([await numbers.read() for _ in range(3)])
-    say(numbers.cancel(), await numbers.code(), await numbers.details())
-    say(await stub.Say(""))
-    try:
-        async for _ in stub.List("", timeout=0.2):
-            pass
-    except grpc.RpcError as error:
-        say(error.code())
-    say(await stub.Say(""))
-
-
 class Slow:
     async def Say(self, request, context):
         os.kill(os.getpid(), signal.SIGTERM)  # as an operator would, in the middle of a call
@@ -142,44 +107,6 @@ async def call_with_headers(address):
                 say(error.code(), error.details())
 
 
-class Guide:
-    """Has all four kinds of methods."""
-
-    async def Say(self, request, context):
-        return f"feature at {request}"
-
-    async def List(self, request, context):
-        for number in range(int(request)):
-            yield f"feature {number}"
-
-    async def Collect(self, request_iterator, context):
-        points = [int(request) async for request in request_iterator]
-        return f"{len(points)} points, {sum(points)} in all"
-
-    async def Talk(self, request_iterator, context):
-        notes = []
-        async for note in request_iterator:
-            for earlier in notes:
-                yield f"{earlier}, before {note}"
-            notes.append(note)
-
-
-async def points():
-    for number in range(5):
-        yield str(number)
-        await asyncio.sleep(0.01)
-
-
-async def be_guided(channel):
-    stub = ChatStub(channel)
-    say(await stub.Say("409146138,-746188906"))
-    async for feature in stub.List("100"):
-        say(feature)
-    say(await stub.Collect(points()))
-    async for note in stub.Talk(iter(["a", "b", "c"])):
-        say(note)
-
-
 async def come_early(channel):
     """Be there before the server, and wait for the channel to become ready."""
     stub = ChatStub(channel)
@@ -196,10 +123,8 @@ async def come_early(channel):
 HASTY = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
 
 main(
-    cancellation=(serving(Counter), calling(leave)),
     graceful_stop=(serve_until_sigterm, calling(call_until_refused)),
     hello_world=(serving(Greeter), calling(greet)),
     interceptors=(serving(Greeter, interceptors=(AskForHeader(),)), call_with_headers),
-    route_guide=(serving(Guide), calling(be_guided)),
     wait_for_ready=(serving(Greeter), calling(come_early, options=HASTY)),
 )
