@@ -23,7 +23,6 @@ pytestmark = pytest.mark.usefixtures("forked_engines")
 
 
 ROOT = Path(__file__).parents[3]
-PLUGIN = ROOT / "plugins" / "lucky_transport_frameworks"
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 
 
@@ -83,21 +82,19 @@ def test_a_pickled_env_keeps_the_mode() -> None:
         assert again.autoreset_mode is AutoresetMode.DISABLED
 
 
-def test_the_plugins_readme_lists_the_frameworks() -> None:
-    text = (PLUGIN / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| `(.+?)` \|", text, re.MULTILINE)
-    assert rows == [(one.name, one.autoreset_mode, one.use) for one in registry().frameworks.values()]
+def test_the_page_on_training_libraries_lists_the_frameworks() -> None:
+    text = (ROOT / "docs" / "how-to" / "training-libraries.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .+? \| `(\w+)` \| `(\w+)` \|", text, re.MULTILINE)
+    assert sorted(rows) == sorted((one.name, one.autoreset_mode) for one in registry().frameworks.values())
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_is_short_and_its_page_gives_the_command(example: Path) -> None:
+def test_an_example_is_short_and_a_page_gives_its_command(example: Path) -> None:
     text = example.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 50
     assert ast.get_docstring(ast.parse(text))
-    name = example.stem.partition("_")[2].replace("_", "-") or "train"
-    page = (ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8")
-    assert f"python docs/examples/{example.name}" in page
-    assert len(page.splitlines()) <= 80
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "how-to").glob("*.md")]
+    assert any(f"python docs/examples/{example.name}\n" in page for page in pages)
 
 
 # --- LeRobot's evaluation, its calls made by hand ---

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
@@ -24,7 +23,7 @@ from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Unimplemented
-from lucky_transport.interceptors import InterceptionPoint, Side
+from lucky_transport.interceptors import InterceptionPoint, Side, StepDetails
 from lucky_transport.messages import TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
@@ -147,14 +146,14 @@ def test_a_failed_call_says_which_status_it_ended_with(client: Sdk) -> None:
 
 
 def test_an_errors_class_is_told_where_it_has_no_status(client: Sdk) -> None:
-    with (
-        api.serve("toy", f"inproc://{unique_name()}", num_envs=2) as serving,
-        api.open_transport(serving.endpoints[0], settings(client)) as transport,
-        pytest.raises(ValueError, match="shape"),
-    ):
-        transport.step(np.zeros(7))
+    def divide(*_: Any) -> Any:
+        return 1 // 0
+
+    point = InterceptionPoint(Side.CLIENT, "toy", 1, "inproc", None)
+    with pytest.raises(ZeroDivisionError):
+        client.interceptor.intercept_step(divide, StepDetails(point), None, None)
     attributes = dict(client.spans[0].attributes or {})
-    assert attributes["error.type"] == "ValueError"
+    assert attributes["error.type"] == "ZeroDivisionError"
     assert "rpc.response.status_code" not in attributes
 
 
