@@ -57,25 +57,27 @@ def stage() -> None:
 @_JSON
 def show(pattern: str, reasons: bool, as_json: bool) -> None:
     """List methods with their side-effect class, their stage, and what was seen of them."""
+    from lucky_transport_migration.jsonl import Damage
     from lucky_transport_migration.stages.effective_stages import EffectiveStages
-    from lucky_transport_migration.stages.evidence_window import EvidenceCounts
+    from lucky_transport_migration.stages.evidence_window import count_evidence
     from lucky_transport_migration.stages.overview import lines, unused_rows
 
-    standing, counts = EffectiveStages.load(), EvidenceCounts()
-    found = list(lines(standing, pattern, counts))
+    standing, damage = EffectiveStages.load(), Damage()
+    seen = count_evidence(standing.plan.evidence, damage)
+    found = list(lines(standing, seen, pattern))
     if not found:
         standing.plan.catalogue.find(pattern)  # says which are nearest
-    unused = unused_rows(standing, counts.methods)
+    unused = unused_rows(standing, seen)
     if as_json:
         plain: dict[str, Any] = {"file": str(standing.plan.path), "control": standing.plan.control}
         plain |= {"candidate": standing.plan.candidate, "methods": [one.plain() for one in found]}
-        click.echo(json.dumps(plain | {"unused_rows": unused, "damaged": counts.damage.plain()}, indent=2))
+        click.echo(json.dumps(plain | {"unused_rows": unused, "damaged": damage.plain()}, indent=2))
         return
     _show_lines(str(standing.plan.path), found, reasons=reasons)
     for row in unused:
         echo(f"row {row!r} fits no method that is known here")
-    if counts.damage.lines:
-        echo(counts.damage.sentence)
+    if damage.lines:
+        echo(damage.sentence)
 
 
 @stage.command(

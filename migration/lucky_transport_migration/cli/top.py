@@ -29,44 +29,36 @@ from lucky_transport.cli.tables import echo, show
     help="Seconds that a look takes.",
 )
 def top(once: bool, as_json: bool, interval_s: float) -> None:
-    """Show engines, gRPC servers in shared memory, clients, step rates, rings, streams and stages; disturb none.
+    """Show engines, gRPC servers in shared memory, clients, step rates and rings; disturb none.
 
     Step times are had from outside: the counters of each loop are glanced at a hundred times a second, and steps faster
     than that are averaged between two glances. Nothing is attached, written or called.
     """
     if as_json and not once:
         raise click.UsageError("--json needs --once")
-    from lucky_transport_migration.stages.evidence_window import EvidenceCounts
     from lucky_transport_migration.top.activity import ActivityMonitor
-    from lucky_transport_migration.top.reading import read_top
 
     if not once:
         from lucky_transport_migration.top.screen import TopScreen
 
         with ActivityMonitor() as activity:
-            screen = TopScreen(partial(read_top, activity, EvidenceCounts(), interval_s))
+            screen = TopScreen(partial(activity.read, interval_s))
             screen.run()
         sys.exit(screen.return_code)
     with ActivityMonitor() as activity:
         activity.read()  # what later rates are counted from
-        reading = read_top(activity, EvidenceCounts(), interval_s)
+        reading = activity.read(interval_s)
     if as_json:
         click.echo(json.dumps(reading.plain(), indent=2))
         return
     from lucky_transport.diagnosis.servers import stale_sentence
-    from lucky_transport_migration.top.cells import COLUMNS, SERVER_COLUMNS, engine_cells, server_cells, stage_cells
+    from lucky_transport_migration.top.cells import COLUMNS, SERVER_COLUMNS, engine_cells, server_cells
 
-    show(f"Engines on {reading.host}", COLUMNS, [engine_cells(one) for one in reading.activity.engines])
-    if reading.activity.servers:
-        living = [server_cells(one) for one in reading.activity.servers if one.report.state != "stale"]
+    show(f"Engines on {reading.host}", COLUMNS, [engine_cells(one) for one in reading.engines])
+    if reading.servers:
+        living = [server_cells(one) for one in reading.servers if one.report.state != "stale"]
         show(f"gRPC servers on {reading.host}", SERVER_COLUMNS, living)
-        if stale := stale_sentence([one.report for one in reading.activity.servers]):
+        if stale := stale_sentence([one.report for one in reading.servers]):
             echo(stale)
-    if reading.activity.of_other_users:
-        show("Segments of other users", ("name", "user id"), list(reading.activity.of_other_users.items()))
-    if reading.stages.file or reading.stages.problem:
-        show(f"Stages in {reading.stages.file}", ("method", "stage", "seen"), list(stage_cells(reading.stages)))
-    if reading.stages.problem:
-        echo(f"stages: {reading.stages.problem}")
-    if reading.stages.damage.lines:
-        echo(reading.stages.damage.sentence)
+    if reading.of_other_users:
+        show("Segments of other users", ("name", "user id"), list(reading.of_other_users.items()))

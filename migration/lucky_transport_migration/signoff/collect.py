@@ -30,7 +30,7 @@ from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.gate.method import judge_method
 from lucky_transport_migration.jsonl import Damage, moment
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
-from lucky_transport_migration.stages.evidence_window import counted_since
+from lucky_transport_migration.stages.evidence_window import count_evidence, counted_since
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.overview import Line, lines
 from lucky_transport_migration.stages.stage import Stage
@@ -54,7 +54,7 @@ def collect(pattern: str = "*", folder: Path | None = None, since: str = "", loo
     seen: dict[str, EvidenceSummary] = {}
     read, looks = _read(plan.evidence, since, limits.aa_days, damage, seen), Looks(plan.evidence)
     verdict = judge(read, limits, standing=standing, looks=looks, asked=lambda it: it == STEP or fits(it), is_look=look)
-    known = list(lines(standing, pattern))
+    known = list(lines(standing, count_evidence(plan.evidence, Damage()), pattern))
     if not known:
         plan.catalogue.find(pattern)  # says which are nearest
     scope = [one for one in known if _is_in_scope(one.method, standing, verdict, seen)]

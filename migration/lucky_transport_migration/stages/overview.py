@@ -6,14 +6,14 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lucky_transport.messages.names import is_pattern, matches
 from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
-from lucky_transport_migration.stages.evidence_window import EvidenceCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,9 @@ class Line:
         return asdict(self)
 
 
-def lines(standing: EffectiveStages, pattern: str = "*", counts: EvidenceCounts | None = None) -> Iterator[Line]:
-    """Yield the methods that fit `pattern`. counts: of an earlier look, for one that looks again.
-
-    Raises ConfigError for evidence of another version.
-    """
+def lines(standing: EffectiveStages, seen: Mapping[str, Counter[str]], pattern: str = "*") -> Iterator[Line]:
+    """Yield the methods that fit `pattern`. seen: as `count_evidence` returns it."""
     plan = standing.plan
-    seen = (counts or EvidenceCounts()).look(plan.evidence)
     for name in _known_names(standing, seen):
         if matches(name, pattern):
             method, stage = plan.catalogue.method(name), str(standing.placement(name))

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import struct
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ from lucky_transport.shm.ring import HEAD_BYTES, MODULUS, READ_POSITION, WRITE_P
 from lucky_transport.shm.segment import segment_files
 from lucky_transport.shm.segment.layout import FIELDS
 from lucky_transport.shm.segment.segment_files import SegmentInfo
-from lucky_transport.shm.slot_files.image_file import SLOTS_OFFSET, SUFFIX, slot_words
 from lucky_transport_migration.top import processes
 from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.steps import StepReading, steps_seen
@@ -55,20 +55,6 @@ class RingReading:
     size: int
     filled: int
     rate: float
-
-
-@dataclass(frozen=True, slots=True)
-class StreamReading:
-    """A file of images beside the segment, whose slots the client holds or the engine has.
-
-    written: images so far. rate: of them, a second since the last reading.
-    """
-
-    name: str
-    written: int
-    rate: float
-    slots: int
-    held: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +82,6 @@ class EngineActivity:
     frame_seq: int = 0
     steps: StepReading | None = None
     rings: tuple[RingReading, ...] = ()
-    streams: tuple[StreamReading, ...] = ()
     problem: str = ""
     offer: EngineDescription | None = None
 
@@ -137,11 +122,21 @@ class ServerRates:
 
 @dataclass(frozen=True, slots=True)
 class ActivityReading:
-    """All engines and gRPC servers of this user on this host, and segment -> user id of those of other users."""
+    """All engines and gRPC servers of this user on this host, and segment -> user id of those of other users.
+
+    at: seconds since the epoch.
+    """
 
     engines: tuple[EngineActivity, ...]
     of_other_users: dict[str, int] = field(default_factory=dict[str, int])
     servers: tuple[ServerActivity, ...] = ()
+    host: str = field(default_factory=socket.gethostname)
+    at: float = field(default_factory=time.time)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        servers = [one.plain() for one in self.servers]
+        return asdict(replace(self, servers=())) | {"servers": servers}
 
 
 class _Followed:
@@ -282,7 +277,6 @@ class ActivityMonitor(Closing):
             engine=followed.engine,
             steps=steps_seen(followed.glances),
             rings=followed.read_rings(),
-            streams=tuple(self._streams(info.name, followed)),
         )
 
     def _process(self, pid: int, name: str) -> ProcessReading | None:
@@ -305,25 +299,6 @@ class ActivityMonitor(Closing):
                 if connections is not None and path.exists():
                     return connections[str(path)]
         return None
-
-    def _streams(self, name: str, followed: _Followed) -> list[StreamReading]:
-        found: list[StreamReading] = []
-        for path in sorted(self._directory.glob(f"{name}.*")):
-            if not SUFFIX.fullmatch(path.name.removeprefix(name)):
-                continue
-            with contextlib.suppress(OSError, TransportError):
-                fd = open_private(path, writes=False)
-                try:
-                    head = os.pread(fd, SLOTS_OFFSET, 0)
-                finally:
-                    os.close(fd)
-                if slots := slot_words(head):
-                    short = path.name.removeprefix(f"{name}.")
-                    written = max(number for number, _ in slots) // 2
-                    held = sum(1 for _, owner in slots if owner)
-                    rate = followed.rate(short, written, MODULUS)
-                    found.append(StreamReading(short, written, rate, len(slots), held))
-        return found
 
     def close(self) -> None:
         """End a look under way, and look no more; idempotent."""

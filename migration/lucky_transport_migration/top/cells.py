@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from lucky_transport.errors import plural
 from lucky_transport_migration.top.activity import EngineActivity, ServerActivity
 from lucky_transport_migration.top.processes import ProcessReading
-from lucky_transport_migration.top.reading import StagesReading
 
 #: The first eight fit into 80 characters.
 COLUMNS = (
@@ -123,9 +122,6 @@ def details(engine: EngineActivity) -> Iterator[tuple[str, str]]:
     for ring in engine.rings:
         side = {"ring_c2s": "to engine", "ring_s2c": "to client"}[ring.name]
         yield f"ring {side}", f"{ring.filled / ring.size:.0%} of {size(ring.size)} filled, {size(ring.rate)}/s"
-    for stream in engine.streams:
-        held = f"client holds {stream.held} of {stream.slots} slots"
-        yield stream.name, f"{stream.written:,} images, {rate(stream.rate)}/s, {held}"
 
 
 def server_cells(server: ServerActivity) -> tuple[str, ...]:
@@ -147,11 +143,3 @@ def _process(process: ProcessReading | None) -> str:
     if process is None:
         return ""
     return f"pid {process.pid}, {process.cpu_s:,.1f} s of CPU, {size(process.rss_bytes)}: {process.command}"
-
-
-def stage_cells(stages: StagesReading) -> Iterator[tuple[str, str, str]]:
-    """Yield a row for each method that has moved: its name, its stage, what was seen of it."""
-    for line in stages.moved:
-        seen = ", ".join(f"{count:,} {verdict}" for verdict, count in line.seen.items())
-        cooling = f"; cools down for {line.cooling_s:.0f} s" if line.cooling_s else ""
-        yield line.method.rpartition(".")[2], line.stage, f"{seen or 'nothing seen'}{cooling}"

@@ -1,4 +1,4 @@
-"""The screen of `top`: a table of engines, what is known of the selected one, and the stages of the project."""
+"""The screen of `top`: a table of engines, what is known of the selected one, and a table of gRPC servers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from textual.worker import get_current_worker
 
 from lucky_transport.diagnosis.servers import stale_sentence
 from lucky_transport.errors import plural, printable
-from lucky_transport_migration.top.activity import EngineActivity, ServerActivity
+from lucky_transport_migration.top.activity import ActivityReading, EngineActivity, ServerActivity
 from lucky_transport_migration.top.cells import (
     COLUMNS,
     SERVER_COLUMNS,
     details,
     engine_cells,
     server_cells,
-    stage_cells,
 )
-from lucky_transport_migration.top.reading import TopReading
 
 _LEFT = ("engine", "state", "client", "endpoints", "server", "transport", "services")
 _STYLES = {
@@ -48,27 +46,24 @@ class TopScreen(App[None]):
     #details { height: 1fr; padding: 0 1; overflow-y: auto; }
     #known { text-wrap: nowrap; text-overflow: ellipsis; }
     #servers { height: auto; max-height: 40%; overflow-y: auto; padding: 0 1; border-top: solid $panel; display: none; }
-    #stages { height: auto; max-height: 40%; padding: 0 1; border-top: solid $panel; display: none; }
     """
     BINDINGS = [  # noqa: RUF012 - as Textual asks for it
         Binding("q", "quit", "quit"),
         Binding("ctrl+c", "interrupt", "quit", show=False, priority=True),
         Binding("space", "pause", "pause"),
-        Binding("s", "stages", "stages"),
     ]
 
-    def __init__(self, read: Callable[[], TopReading]) -> None:
+    def __init__(self, read: Callable[[], ActivityReading]) -> None:
         super().__init__()
         self._read = read
         self._paused = False
-        self._reading: TopReading | None = None
+        self._reading: ActivityReading | None = None
 
     def compose(self) -> ComposeResult:
         yield Static("looking ...", id="summary", markup=False)
         yield DataTable[Text](id="engines", cursor_type="row", zebra_stripes=False)
         yield Vertical(Static(id="known"), id="details")
         yield Vertical(Static(id="served"), id="servers")
-        yield Static(id="stages")
         yield Footer()
 
     def on_mount(self) -> None:
@@ -91,11 +86,6 @@ class TopScreen(App[None]):
             self._show_summary(self._reading)
         self.look()
 
-    def action_stages(self) -> None:
-        """Show or hide the stages."""
-        stages = self.query_one("#stages")
-        stages.display = not stages.display
-
     def look(self) -> None:
         """Look again and again until it is paused."""
         if not self._paused:
@@ -108,22 +98,21 @@ class TopScreen(App[None]):
             if not worker.is_cancelled:
                 self.call_from_thread(self._take, reading)
 
-    def _take(self, reading: TopReading) -> None:
+    def _take(self, reading: ActivityReading) -> None:
         if self.query("#summary"):  # else the screen is being taken down
             self._reading = reading
             self._show(reading)
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
-    def _show(self, reading: TopReading) -> None:
+    def _show(self, reading: ActivityReading) -> None:
         self._show_summary(reading)
-        self._show_engines(reading.activity.engines)
+        self._show_engines(reading.engines)
         self._show_selected()
-        self._show_servers(reading.activity.servers)
-        self._show_stages(reading)
+        self._show_servers(reading.servers)
 
-    def _show_summary(self, reading: TopReading) -> None:
-        engines = reading.activity.engines
+    def _show_summary(self, reading: ActivityReading) -> None:
+        engines = reading.engines
         running = sum(1 for one in engines if one.state != "stale")
         parts = [
             f"{reading.host} {time.strftime('%H:%M:%S', time.localtime(reading.at))}",
@@ -132,9 +121,9 @@ class TopScreen(App[None]):
         ]
         if running < len(engines):
             parts.append(f"{len(engines) - running} stale")
-        if living := [one for one in reading.activity.servers if one.report.state != "stale"]:
+        if living := [one for one in reading.servers if one.report.state != "stale"]:
             parts.append(plural(len(living), "gRPC server"))
-        if others := reading.activity.of_other_users:
+        if others := reading.of_other_users:
             parts.append(f"{plural(len(others), 'segment')} of other users")
         if self._paused:
             parts.append("paused")
@@ -165,7 +154,7 @@ class TopScreen(App[None]):
 
     def _selected(self) -> EngineActivity | None:
         name, reading = self._selected_name(), self._reading
-        return next((one for one in reading.activity.engines if one.name == name), None) if reading else None
+        return next((one for one in reading.engines if one.name == name), None) if reading else None
 
     def _show_selected(self) -> None:
         known, engine = self.query_one("#known", Static), self._selected()
@@ -190,21 +179,6 @@ class TopScreen(App[None]):
         self.query_one("#servers").display = bool(servers)
         gone = Text(stale_sentence([one.report for one in servers]), "yellow")
         self.query_one("#served", Static).update(Group(*([table] if table.rows else []), *([gone] if gone else [])))
-
-    def _show_stages(self, reading: TopReading) -> None:
-        stages = reading.stages
-        text = Text()
-        if stages.problem:
-            text.append(printable(stages.problem), "red")
-        elif not stages.file:
-            text.append("No lucky_transport.toml here or above: no stages.")
-        else:
-            counts = ", ".join(f"{count} {stage}" for stage, count in stages.counts.items())
-            text.append(f"{printable(stages.file)}: {counts}\n", "bold")
-            for method, stage, seen in stage_cells(stages):
-                text.append(printable(f"{method:<40} {stage:<11} {seen}") + "\n")
-            text.append(printable(stages.damage.sentence), "yellow")
-        self.query_one("#stages", Static).update(text)
 
 
 def _justify(column: str) -> Literal["left", "right"]:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import threading
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport.errors import ConfigError
 from lucky_transport_migration.evidence.record import Evidence, SideResult
-from lucky_transport_migration.jsonl import moment
-from lucky_transport_migration.stages.evidence_window import EvidenceCounts, recent_evidence
+from lucky_transport_migration.jsonl import Damage, moment
+from lucky_transport_migration.stages.evidence_window import count_evidence, recent_evidence
 from lucky_transport_migration.stages.journal import Entry, Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
 from tests.support.waiting import PATIENCE_S
@@ -114,104 +110,20 @@ def line(number: int, *, verdict: str = "equal", kind: str = "live") -> str:
     return Evidence(METHODS[number % 2], "shadow", *sides, kind=kind, verdict=verdict, at=at).write()
 
 
-def anew(folder: Path) -> dict[str, Counter[str]]:
-    seen: dict[str, Counter[str]] = {}
-    for one in recent_evidence(folder):
-        seen.setdefault(one.method, Counter())[one.verdict] += 1
-    return seen
-
-
-def test_a_look_reads_what_was_added_since_the_last_one(tmp_path: Path) -> None:
-    counts, file = EvidenceCounts(), tmp_path / "calls-1.jsonl"
-    file.write_text("".join(map(line, range(100))))
-    assert counts.look(tmp_path) == {METHODS[0]: {"equal": 50}, METHODS[1]: {"equal": 50}}
-    with file.open("r+") as changed:
-        changed.write(" " * (len(line(0)) - 1))
-    with file.open("a") as more:
-        more.write(line(100, verdict="different"))
-    for _ in range(2):
-        assert counts.look(tmp_path)[METHODS[0]] == {"equal": 50, "different": 1}
-        assert not counts.damage.lines
-    with file.open("a") as more:
-        more.write('{"v": 1, "colour": "red"}\n')
-    with pytest.raises(ConfigError, match=r"calls-1\.jsonl: line 102: 'colour'"):
-        counts.look(tmp_path)
-
-
-def test_a_line_that_is_being_written_counts_once_it_is_whole(tmp_path: Path) -> None:
-    counts, file = EvidenceCounts(), tmp_path / "calls-1.jsonl"
-    text = line(0) + line(2)
-    for end in range(len(text) + 1):
-        file.write_text(text[:end])
-        assert counts.look(tmp_path).get(METHODS[0], Counter()).total() == text[:end].count("\n")
-
-
-def test_damaged_lines_are_counted_over_all_looks_and_the_first_is_named(tmp_path: Path) -> None:
-    counts, file, other = EvidenceCounts(), tmp_path / "calls-1.jsonl", tmp_path / "calls-2.jsonl"
-    file.write_text(line(0))
-    assert (counts.look(tmp_path)[METHODS[0]].total(), counts.damage.sentence) == (1, "")
-    with file.open("a") as more:
-        more.write("torn\n" + line(2) + "torn")
-    other.write_text("[]\n")
-    assert counts.look(tmp_path)[METHODS[0]].total() == 2
-    assert (counts.damage.lines, counts.damage.file, counts.damage.line) == (3, str(file), 2)
-    with file.open("a") as more:
-        more.write("\n" + line(4))
-    assert counts.look(tmp_path)[METHODS[0]].total() == 3
-    assert (counts.damage.lines, counts.damage.line) == (3, 2)
-    file.write_text(line(0))
-    counts.look(tmp_path)
-    assert counts.damage.sentence == f"1 damaged line of evidence is not counted; first: {other}, line 1"
-
-
-@pytest.mark.parametrize("change", ["replaced", "rotated"])
-def test_a_file_that_is_another_one_is_read_anew(tmp_path: Path, change: str) -> None:
-    counts, file = EvidenceCounts(), tmp_path / "calls-1.jsonl"
-    file.write_text("".join(map(line, range(40))))
-    counts.look(tmp_path)
-    if change == "replaced":  # all but one line alike, and as long
-        (tmp_path / "new").write_text("".join(line(number, kind="live" if number else "aa") for number in range(40)))
-        (tmp_path / "new").replace(file)
-    else:
-        file.rename(tmp_path / "calls-1.1.jsonl")
-        file.write_text(line(7))
-    assert counts.look(tmp_path) == anew(tmp_path)
-
-
-def test_a_move_of_a_method_changes_what_counts(tmp_path: Path) -> None:
-    counts = EvidenceCounts()
-    (tmp_path / "calls-1.jsonl").write_text("".join(map(line, range(40))))
-    counts.look(tmp_path)
+def test_evidence_is_counted_from_the_last_move_of_its_method_on(tmp_path: Path) -> None:
+    (tmp_path / "calls-1.jsonl").write_text("".join(map(line, range(40))) + "torn\n[]\n")
+    (tmp_path / "calls-2.jsonl").write_text(line(41, verdict="different") + line(42, kind="aa") + "torn")
+    damage = Damage()
+    seen = count_evidence(tmp_path, damage)
+    assert seen == {METHODS[0]: {"equal": 21}, METHODS[1]: {"equal": 20, "different": 1}}
+    assert (damage.lines, damage.file, damage.line) == (3, str(tmp_path / "calls-1.jsonl"), 41)
     stages = Placement.parse("shadow"), Placement.parse("grpc")
     at = 4_070_908_820.02  # of 2099, at second 20
     moved = Journal(tmp_path).append(Entry(at, "demoted", METHODS[0], *stages, "differs"))
     assert moved.moment == "2099-01-01T00:00:20.020Z"
-    seen = counts.look(tmp_path)
-    assert seen == {METHODS[0]: {"equal": 10}, METHODS[1]: {"equal": 20}}
-    assert seen == anew(tmp_path)
-
-
-def test_counts_are_those_of_reading_everything_whatever_happens_to_the_files(tmp_path: Path) -> None:
-    dice, counts, shadow = random.Random(1), EvidenceCounts(), Placement.parse("shadow")
-    for _ in range(200):
-        file = tmp_path / f"calls-{dice.randrange(3)}.jsonl"
-        verdict, kind = dice.choice(["equal", "failed"]), dice.choice(["live", "aa", "parity"])
-        text = line(dice.randrange(10**6), verdict=verdict, kind=kind)
-        match dice.randrange(8):
-            case 0:
-                file.unlink(missing_ok=True)
-            case 1:
-                file.write_text(text)
-            case 2 if file.exists():
-                os.truncate(file, dice.randrange(file.stat().st_size + 1))
-                with file.open("a") as more:
-                    more.write("\n")
-            case 3:
-                Journal(tmp_path).append(Entry(4_070_908_810, "promoted", dice.choice(METHODS), shadow, shadow))
-            case _:
-                with file.open("a") as more:
-                    more.write("torn\n" * dice.randrange(2) + text)
-        assert counts.look(tmp_path) == anew(tmp_path)
+    assert count_evidence(tmp_path, Damage())[METHODS[0]] == {"equal": 11}
+    Journal(tmp_path).append(Entry(at + 86_400, "promoted", METHODS[1], *stages))
+    assert count_evidence(tmp_path, Damage())[METHODS[1]] == {}, "a method that was called is named"
 
 
 METHOD = "/hazel.rpc.SceneService/GetEntity"

@@ -18,7 +18,6 @@ from lucky_transport.diagnosis.servers import connections_to
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, python_command, unique_name
 from lucky_transport.shm.segment import header, segment, segment_files
-from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport_migration.top import processes
 from lucky_transport_migration.top.activity import ActivityMonitor, EngineActivity
@@ -146,19 +145,6 @@ def test_segments_of_other_users_are_named_and_left_alone(tmp_path: Path) -> Non
     with ActivityMonitor(tmp_path) as activity:
         reading = activity.read()
     assert reading.of_other_users == {"theirs": 4711}
-
-
-def test_images_beside_a_segment_are_counted(tmp_path: Path) -> None:
-    one = made(tmp_path)
-    images = ImageFile.create(one.path, 1, 3, 4096)
-    images.words[0].take(2)
-    images.words[0].hand_over(2)
-    (tmp_path / "demo.images.2").write_bytes(b"no images")
-    with ActivityMonitor(tmp_path) as activity:
-        [found] = only(activity).streams
-    assert (found.name, found.written, found.slots, found.held) == ("images.1", 1, 3, 1)
-    images.unlink()
-    one.unlink()
 
 
 def test_a_stopped_engine_is_stopped_and_goes_on() -> None:

@@ -7,7 +7,6 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +21,9 @@ from lucky_transport_migration.top.activity import (
     EngineActivity,
     RingReading,
     ServerActivity,
-    StreamReading,
 )
 from lucky_transport_migration.top.cells import details, engine_cells, seconds, size
 from lucky_transport_migration.top.processes import ProcessReading
-from lucky_transport_migration.top.reading import StagesReading, TopReading, read_stages
 from lucky_transport_migration.top.steps import StepReading
 from tests.support.waiting import until_none_left
 
@@ -46,14 +43,13 @@ DEMO = EngineActivity(
     frame_seq=12345,
     steps=StepReading(1234.5, 485e-6, 10.2e-3, 0.25, 5.0),
     rings=(RingReading("ring_c2s", 1 << 19, 1 << 18, 2048.0),),
-    streams=(StreamReading("images.1", 90, 30.0, 3, 1),),
 )
 STALE = EngineActivity("old", "stale", num_envs=4, endpoints=("shm://old",))
 GRPC = EngineActivity("pid 9", "no segment", endpoints=("grpc://127.0.0.1:0",), ports=(4711,))
 
 
-def reading(*engines: EngineActivity, stages: StagesReading | None = None) -> TopReading:
-    return TopReading("here", 0.0, ActivityReading(engines, {"theirs": 1000}), stages or StagesReading())
+def reading(*engines: EngineActivity) -> ActivityReading:
+    return ActivityReading(engines, {"theirs": 1000})
 
 
 # --- texts ---
@@ -91,7 +87,7 @@ def test_an_engine_without_a_segment_has_no_numbers() -> None:
     assert dict(details(GRPC))["served at"] == "tcp:4711"
 
 
-def test_the_details_name_processes_rings_and_streams() -> None:
+def test_the_details_name_processes_and_rings() -> None:
     shown = dict(details(DEMO))
     assert shown["engine"] == "toy, 64 envs, 12,345 frames"
     assert shown["served at"] == "shm://demo  tcp:50051"
@@ -99,47 +95,6 @@ def test_the_details_name_processes_rings_and_streams() -> None:
     assert shown["others"] == "2 clients that send commands"
     assert shown["time"] == "25% in the engine, 75% in its client, seen for 5 s"
     assert shown["ring to engine"] == "50% of 512 KiB filled, 2.0 KiB/s"
-    assert shown["images.1"] == "90 images, 30/s, client holds 1 of 3 slots"
-
-
-# --- stages ---
-
-
-def test_the_stages_of_the_project_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert read_stages() == StagesReading()
-    file = tmp_path / "lucky_transport.toml"
-    file.write_text('[stages.methods]\n"SceneService/ListEntities" = "shadow"\n')
-    found = read_stages()
-    assert (found.file, found.counts["shadow"]) == (str(file), 1)
-    assert [line.method for line in found.moved] == ["/hazel.rpc.SceneService/ListEntities"]
-    file.write_text('[stages.methods]\n"SceneService/ListEntities" = "somewhere"\n')
-    assert "somewhere" in read_stages().problem
-
-
-def _damaged(folder: Path) -> str:
-    """Put a damaged line into the evidence of a project there; returns what has to be said of it."""
-    (folder / "lucky_transport.toml").write_text('[stages.methods]\n"SceneService/*" = "shadow"\n')
-    file = folder / "lucky-evidence" / "calls-1.jsonl"
-    file.parent.mkdir()
-    file.write_text("torn\n")
-    return f"1 damaged line of evidence is not counted; first: {file}, line 1"
-
-
-def test_what_does_not_count_of_the_evidence_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    said = _damaged(tmp_path)
-    stages = read_stages()
-    assert stages.damage.sentence == said
-    assert reading(stages=stages).plain()["stages"]["damaged"]["lines"] == 1
-    done = CliRunner().invoke(cli, ["top", "--once", "--interval", "0.1"])
-    assert said in done.output
-
-    async def use(app: Any, pilot: Any) -> None:
-        await pilot.press("s")
-        assert said in " ".join(text_of(app, "#stages").split())
-
-    on_screen(Source(reading(stages=stages)), use)
 
 
 # --- the screen ---
@@ -148,18 +103,18 @@ def test_what_does_not_count_of_the_evidence_is_said(tmp_path: Path, monkeypatch
 class Source:
     """Gives one reading after the other, the last one again and again."""
 
-    def __init__(self, *readings: TopReading) -> None:
+    def __init__(self, *readings: ActivityReading) -> None:
         self.readings = list(readings)
         self.given = 0
 
-    def __call__(self) -> TopReading:
+    def __call__(self) -> ActivityReading:
         self.given += 1
         time.sleep(0.02)
         return self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
 
 
 def on_screen(
-    source: Callable[[], TopReading], use: Callable[[Any, Any], Any], size: tuple[int, int] = (80, 24)
+    source: Callable[[], ActivityReading], use: Callable[[Any, Any], Any], size: tuple[int, int] = (80, 24)
 ) -> Any:
     """Run the screen and `use(app, pilot)` once the first reading is shown; return the screen."""
     pytest.importorskip("textual", reason="textual is not installed: pip install 'lucky-transport[top]'")
@@ -229,7 +184,7 @@ def test_servers_that_live_are_rows_and_those_that_are_gone_a_sentence(width: in
         left = " ".join(line.strip() for line in lines[2:])
         assert left == "Servers whose process is gone: other; `lucky-transport doctor --fix` removes what they left."
 
-    on_screen(Source(TopReading("here", 0.0, ActivityReading((), servers=servers), StagesReading())), use, (width, 24))
+    on_screen(Source(ActivityReading((), servers=servers)), use, (width, 24))
 
 
 def test_engines_come_and_go_and_the_cursor_stays_on_its_own() -> None:
@@ -247,14 +202,10 @@ def test_engines_come_and_go_and_the_cursor_stays_on_its_own() -> None:
     on_screen(source, use)
 
 
-def test_s_shows_the_stages_and_space_pauses() -> None:
+def test_space_pauses() -> None:
     source = Source(reading(DEMO))
 
     async def use(app: Any, pilot: Any) -> None:
-        assert not app.query_one("#stages").display
-        await pilot.press("s")
-        assert app.query_one("#stages").display
-        assert "no stages" in text_of(app, "#stages")
         await pilot.press("space")
         assert "paused" in summary(app)
         await app.workers.wait_for_complete()
@@ -279,9 +230,7 @@ def test_it_ends_by_a_key_and_leaves_no_thread(key: str, status: int) -> None:
 # --- the command ---
 
 
-def test_one_look_at_a_real_engine_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "lucky_transport.toml").write_text('[stages.methods]\n"SceneService/*" = "shadow"\n')
+def test_one_look_at_a_real_engine_is_json() -> None:
     with api.serve("toy", f"shm://{unique_name()}", num_envs=3) as serving:
         done = CliRunner().invoke(cli, ["top", "--once", "--json", "--interval", "0.3"])
     assert done.exit_code == 0, done.output
@@ -289,11 +238,9 @@ def test_one_look_at_a_real_engine_is_json(tmp_path: Path, monkeypatch: pytest.M
     (engine,) = (one for one in plain["engines"] if one["name"] == serving.endpoints[0].address)
     assert (engine["state"], engine["engine"], engine["num_envs"]) == ("ready", "toy", 3)
     assert (engine["steps"]["rate"], engine["steps"]["p50_s"]) == (0, None)
-    assert plain["stages"]["counts"]["shadow"] == 8
 
 
-def test_one_look_is_a_table_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_one_look_is_a_table_for_people() -> None:
     with api.serve("toy", f"shm://{unique_name()}") as serving:
         done = CliRunner().invoke(cli, ["top", "--once", "--interval", "0.1"])
     assert done.exit_code == 0, done.output
