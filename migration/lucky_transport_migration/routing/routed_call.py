@@ -47,7 +47,7 @@ _MOVED = "the world changed before both had answered"
 _IN_TROUBLE = frozenset({"INTERNAL", "UNKNOWN"})
 
 
-class CallState(Enum):
+class Awaited(Enum):
     """What is awaited of a call."""
 
     BOTH = "its primary and its shadow"
@@ -69,10 +69,10 @@ class Move(Enum):
     __hash__ = object.__hash__
 
 
-_S, _M = CallState, Move
+_S, _M = Awaited, Move
 
 #: The state that follows a move. The one that leads to NOTED notes the call.
-MOVES: dict[CallState, dict[Move, CallState]] = {
+MOVES: dict[Awaited, dict[Move, Awaited]] = {
     _S.BOTH: {
         _M.PRIMARY_ENDS: _S.SHADOW,
         _M.PROGRAM_ENDS: _S.NOTED,
@@ -130,7 +130,7 @@ class TrackedCall:
         self.most = most
         self._target = target
         self._lock = threading.Lock()
-        self._state = CallState.BOTH if decision.shadow else CallState.PRIMARY
+        self._state = Awaited.BOTH if decision.shadow else Awaited.PRIMARY
 
     @property
     def is_over(self) -> bool:
@@ -162,7 +162,7 @@ class TrackedCall:
         if self._sent is not None:
             self._sent.add(request)
         elif not self.requests:
-            awaits_shadow = self._state is CallState.BOTH
+            awaits_shadow = self._state is Awaited.BOTH
             is_ours = awaits_shadow and not isinstance(request, bytes)
             self.requests = [copy.deepcopy(request) if is_ours else request]  # the caller may change it meanwhile
             self._began_ns = time.perf_counter_ns()
@@ -240,7 +240,7 @@ class TrackedCall:
         elif not self.requests:
             self._target.open_calls.remove(self)
             return  # it could not be serialized: no transport was concerned, and there is nothing to note
-        if following is CallState.NOTED:
+        if following is Awaited.NOTED:
             self._note()
         elif self.arity != "unary_stream":
             self._ask_now(ending)
@@ -280,7 +280,7 @@ class TrackedCall:
                 return  # the call fell back to it, or was noted
             self._shadow, self._why = answer, why
             self._state = following
-        if following is CallState.NOTED:
+        if following is Awaited.NOTED:
             self._note()
         elif self._shadow_is_left and self.received.is_full:
             self.ends(SO_FAR)

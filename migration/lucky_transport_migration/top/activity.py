@@ -16,6 +16,7 @@ import struct
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,6 @@ from lucky_transport.shm.ring import HEAD_BYTES, MODULUS, READ_POSITION, WRITE_P
 from lucky_transport.shm.segment import segment_files
 from lucky_transport.shm.segment.layout import FIELDS
 from lucky_transport.shm.segment.segment_files import SegmentInfo
-from lucky_transport_migration.top import processes
-from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.steps import StepReading, steps_seen
 
 _FRAME, _ACTION, _STATE, _HEARTBEAT = (
@@ -44,7 +43,31 @@ _FRAME, _ACTION, _STATE, _HEARTBEAT = (
 )
 #: An idle engine looks at its segment once a second.
 _HUNG_S = 5.0
+_TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGESIZE")
 _COUNTERS = struct.Struct(f"<Q{_ACTION - _FRAME - 8}xQ")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReading:
+    """A process as it is now. cpu_s: processor seconds since it began."""
+
+    pid: int
+    command: str
+    cpu_s: float
+    rss_bytes: int
+
+
+def read_process(pid: int, proc: Path = Path("/proc")) -> ProcessReading | None:
+    """Return what is known of a process, None when it is gone, cannot be read or is a kernel thread."""
+    try:
+        name, *rest = (proc / str(pid) / "cmdline").read_bytes().rstrip(b"\0").decode(errors="replace").split("\0")
+        stat = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        resident = int((proc / str(pid) / "statm").read_text().split()[1])
+        cpu_s = (int(stat[11]) + int(stat[12])) / _TICKS
+    except (OSError, IndexError, ValueError):
+        return None
+    command = " ".join([os.path.basename(name), *rest])
+    return ProcessReading(pid, command, cpu_s, resident * _PAGE) if name else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +86,7 @@ class EngineActivity:
     segment for 5 s: it hangs, or takes so long for a step), "stale" (it is gone), "damaged", or "no segment".
 
     name: of its segment, or of its process where it has none. engine: as its spec names it, "" if unknown.
-    endpoints: where it was asked to serve, as far as can be seen; ports: TCP ports at which it listens.
+    endpoints: where it is served, as far as can be seen.
     server, driver: its process and that of the client that steps, None where it cannot be seen; client: what messages
     call that client, "" for none. commanding: further clients, None where they cannot be counted. steps: None without
     a segment. problem: why no client can attach. offer: what it answers, None where it does not say.
@@ -74,7 +97,6 @@ class EngineActivity:
     engine: str = ""
     num_envs: int = 0
     endpoints: tuple[str, ...] = ()
-    ports: tuple[int, ...] = ()
     server: ProcessReading | None = None
     driver: ProcessReading | None = None
     client: str = ""
@@ -239,11 +261,10 @@ class ActivityMonitor(Closing):
         segments = segment_files.find(self._directory)
         followed = self._follow(segments)
         connections = connections_to(self._proc)
-        engines = [self._of_segment(info, followed[info.name], connections) for info in segments]
-        seen = {one.server.pid for one in engines if one.server is not None}
-        engines += [self._of_process(pid) for pid in processes.serving_pids(self._proc) if pid not in seen]
-        offers = {endpoint: one for one in control.engines() for endpoint in (*one.endpoints, f"pid {one.pid}")}
-        engines = [replace(one, offer=offers.get(f"shm://{one.name}") or offers.get(one.name)) for one in engines]
+        offers = control.engines()
+        engines = [self._of_segment(info, followed[info.name], connections, offers) for info in segments]
+        shown = [one.offer for one in engines]
+        engines += [self._of_offer(one) for one in offers if one not in shown]
         of_others = segment_files.of_other_users(self._directory)
         return ActivityReading(tuple(engines), of_others, self._servers.read())
 
@@ -252,22 +273,22 @@ class ActivityMonitor(Closing):
         info: SegmentInfo,
         followed: _Followed | str,
         connections: Counter[str] | None,
+        offers: Sequence[EngineDescription],
     ) -> EngineActivity:
-        server = None if info.stale else self._process(info.engine_pid, info.engine)
-        pid = server.pid if server is not None else 0
-        endpoints = processes.served_endpoints(pid, self._proc) if pid else []
         ours = f"shm://{info.name}"
+        offer = None if info.stale else next((one for one in offers if ours in one.endpoints), None)
+        others = () if offer is None else (one for one in offer.endpoints if one != ours)
         seen = EngineActivity(
             name=info.name,
             state="stale" if info.stale else "stopped" if info.stopped else "damaged",
             num_envs=info.num_envs,
-            endpoints=(ours, *(one for one in endpoints if one != ours)),
-            ports=tuple(processes.listening_ports(pid, self._proc)) if pid else (),
-            server=server,
+            endpoints=(ours, *others),
+            server=None if info.stale else self._process(info.engine_pid, info.engine),
             driver=self._process(info.client_pid, info.client) if info.client else None,
             client=info.client,
             commanding=None if info.stale else self._commanding(info.name, connections),
             frame_seq=info.frame_seq,
+            offer=offer,
         )
         if isinstance(followed, str):
             return replace(seen, problem=followed)
@@ -281,15 +302,13 @@ class ActivityMonitor(Closing):
 
     def _process(self, pid: int, name: str) -> ProcessReading | None:
         """Return a side's process; None for a pid of another namespace, which means another process here."""
-        return None if "another pid namespace" in name else processes.read_process(pid, self._proc)
+        return None if "another pid namespace" in name else read_process(pid, self._proc)
 
-    def _of_process(self, pid: int) -> EngineActivity:
+    def _of_offer(self, offer: EngineDescription) -> EngineActivity:
         """Return an engine that serves no segment: over gRPC, for instance."""
-        server = processes.read_process(pid, self._proc)
-        endpoints = processes.served_endpoints(pid, self._proc)
-        ports = processes.listening_ports(pid, self._proc)
-        state = "stopped" if process_name(pid).endswith(STOPPED) else "no segment"
-        return EngineActivity(f"pid {pid}", state, "", 0, tuple(endpoints), tuple(ports), server)
+        state = "stopped" if process_name(offer.pid).endswith(STOPPED) else "no segment"
+        found = EngineActivity(f"pid {offer.pid}", state, offer.engine, offer.num_envs, offer.endpoints, offer=offer)
+        return replace(found, server=read_process(offer.pid, self._proc))
 
     @staticmethod
     def _commanding(name: str, connections: Counter[str] | None) -> int | None:

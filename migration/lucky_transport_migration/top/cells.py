@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.top.activity import EngineActivity, ServerActivity
-from lucky_transport_migration.top.processes import ProcessReading
+from lucky_transport_migration.top.activity import EngineActivity, ProcessReading, ServerActivity
 
 #: The first eight fit into 80 characters.
 COLUMNS = (
@@ -60,7 +59,7 @@ def engine_cells(engine: EngineActivity) -> tuple[str, ...]:
         _NONE if server is None else size(server.rss_bytes),
         _services(engine),
         engine.client or _NONE,
-        " ".join(_places(engine)) or _NONE,
+        " ".join(engine.endpoints) or _NONE,
     )
 
 
@@ -91,13 +90,6 @@ def _services(engine: EngineActivity) -> str:
     return f"{count - len(offer.off)} of {count}{limited}" if offer.off else f"{count}{limited}"
 
 
-def _places(engine: EngineActivity) -> list[str]:
-    """Return where it is served: a free port that was asked for is shown as the ports it listens at."""
-    places = [one for one in engine.endpoints if not one.endswith(":0")]
-    known = " ".join(places)
-    return [*places, *(f"tcp:{port}" for port in engine.ports if f":{port}" not in known)]
-
-
 def details(engine: EngineActivity) -> Iterator[tuple[str, str]]:
     """Yield what is shown of the engine that is selected: a name and a text each."""
     if engine.num_envs:
@@ -105,7 +97,7 @@ def details(engine: EngineActivity) -> Iterator[tuple[str, str]]:
         yield "engine", f"{kind}, {plural(engine.num_envs, 'env')}, {engine.frame_seq:,} frames"
     if engine.problem:
         yield "problem", engine.problem
-    yield "served at", "  ".join(_places(engine)) or _NONE
+    yield "served at", "  ".join(engine.endpoints) or _NONE
     if engine.offer is not None:
         yield "services", f"{engine.offer.summary}; `lucky-transport services` changes them"
     gone = "gone; `lucky-transport doctor --fix` removes what it left"

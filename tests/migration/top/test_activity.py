@@ -16,11 +16,10 @@ from lucky_transport.diagnosis import containers
 from lucky_transport.diagnosis.check import CheckStatus, Roots
 from lucky_transport.diagnosis.servers import connections_to
 from lucky_transport.messages.methods import method
-from lucky_transport.process import EngineProcess, python_command, unique_name
+from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.segment import header, segment, segment_files
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from lucky_transport_migration.top import processes
-from lucky_transport_migration.top.activity import ActivityMonitor, EngineActivity
+from lucky_transport_migration.top.activity import ActivityMonitor, EngineActivity, read_process
 from lucky_transport_migration.top.steps import StepReading, steps_seen
 from tests.support.resources import descriptors_of
 from tests.support.waiting import suspend, until
@@ -36,7 +35,7 @@ def made(directory: Path, name: str = "demo") -> segment.Segment:
 
 
 def only(activity: ActivityMonitor) -> EngineActivity:
-    (engine,) = (one for one in activity.read().engines if one.state != "no segment")
+    (engine,) = (one for one in activity.read().engines if one.name == "demo")
     return engine
 
 
@@ -183,60 +182,26 @@ def test_an_engine_whose_heart_does_not_beat_is_hung(tmp_path: Path, monkeypatch
     one.unlink()
 
 
-def command(proc: Path, *arguments: str, pid: int = 7) -> int:
-    (proc / str(pid)).mkdir(parents=True)
-    (proc / str(pid) / "cmdline").write_bytes("\0".join(arguments).encode() + b"\0")
-    return pid
-
-
-SERVE = ("serve", "toy", "--endpoint", "shm://demo", "--num-envs", "4", "--endpoint=grpc://127.0.0.1:0")
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        ("/opt/venv/bin/lucky-transport",),
-        ("/usr/bin/python3", "/opt/venv/bin/lucky-transport"),
-        ("python3.13", "-m", "lucky_transport", "-v"),
-        tuple(python_command("lucky_transport")),
-        ("python3", "-X", "dev", "-Werror", *python_command("lucky_transport")[-2:]),
-    ],
-    ids=["command", "script", "module", "child", "child with flags"],
-)
-def test_the_endpoints_of_a_serve_are_found(tmp_path: Path, program: tuple[str, ...]) -> None:
-    pid = command(tmp_path, *program, *SERVE)
-    assert processes.served_endpoints(pid, tmp_path) == ["shm://demo", "grpc://127.0.0.1:0"]
-    assert processes.serving_pids(tmp_path) == [pid]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("timeout", "5", "lucky-transport", *SERVE),
-        ("/usr/bin/python3", "train.py", *SERVE),
-        ("lucky-transport", "inspect", "--endpoint", "serve"),
-        (),
-    ],
-    ids=["wrapper", "another program", "another command", "kernel thread"],
-)
-def test_what_serves_nothing_is_no_engine(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    assert processes.served_endpoints(command(tmp_path, *arguments), tmp_path) == []
-    assert processes.serving_pids(tmp_path) == []
+def test_an_engine_without_a_segment_is_seen_by_what_it_says_of_itself(tmp_path: Path) -> None:
+    with api.serve("toy", "grpc://127.0.0.1:0", num_envs=2) as serving, ActivityMonitor(tmp_path) as activity:
+        endpoint = str(serving.endpoints[0])
+        (seen,) = (one for one in activity.read().engines if one.endpoints == (endpoint,))
+    assert (seen.name, seen.state, seen.engine, seen.num_envs) == (f"pid {os.getpid()}", "no segment", "toy", 2)
+    assert seen.server is not None
+    assert not endpoint.endswith(":0")
 
 
 def test_a_process_that_is_gone_is_none(tmp_path: Path) -> None:
-    assert processes.read_process(7, tmp_path) is None
-    assert processes.listening_ports(7, tmp_path) == []
+    assert read_process(7, tmp_path) is None
 
 
-def test_this_process_is_read_with_its_ports_and_connections(tmp_path: Path) -> None:
-    found = processes.read_process(os.getpid())
+def test_this_process_is_read_with_its_connections(tmp_path: Path) -> None:
+    found = read_process(os.getpid())
     assert found is not None
     assert found.pid == os.getpid()
     assert found.rss_bytes > 1 << 20
     path = str(tmp_path / "s.sock")
-    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
-        assert tcp.getsockname()[1] in processes.listening_ports(os.getpid())
+    with socket.socket(socket.AF_UNIX) as unix:
         unix.bind(path)
         unix.listen()
         before = connections_to()

@@ -19,11 +19,11 @@ from lucky_transport.process import unique_name
 from lucky_transport_migration.top.activity import (
     ActivityReading,
     EngineActivity,
+    ProcessReading,
     RingReading,
     ServerActivity,
 )
 from lucky_transport_migration.top.cells import details, engine_cells, seconds, size
-from lucky_transport_migration.top.processes import ProcessReading
 from lucky_transport_migration.top.steps import StepReading
 from tests.support.waiting import until_none_left
 
@@ -34,8 +34,7 @@ DEMO = EngineActivity(
     state="ready",
     engine="toy",
     num_envs=64,
-    endpoints=("shm://demo", "grpc://127.0.0.1:0"),
-    ports=(50051,),
+    endpoints=("shm://demo", "grpc://127.0.0.1:50051"),
     server=SERVER,
     driver=DRIVER,
     client="pid 8",
@@ -45,7 +44,7 @@ DEMO = EngineActivity(
     rings=(RingReading("ring_c2s", 1 << 19, 1 << 18, 2048.0),),
 )
 STALE = EngineActivity("old", "stale", num_envs=4, endpoints=("shm://old",))
-GRPC = EngineActivity("pid 9", "no segment", endpoints=("grpc://127.0.0.1:0",), ports=(4711,))
+GRPC = EngineActivity("pid 9", "no segment", endpoints=("grpc://127.0.0.1:4711",))
 
 
 def reading(*engines: EngineActivity) -> ActivityReading:
@@ -84,13 +83,13 @@ def test_a_row_fits_into_80_characters() -> None:
 
 def test_an_engine_without_a_segment_has_no_numbers() -> None:
     assert engine_cells(GRPC)[:8] == ("pid 9", "-", "-", "-", "-", "-", "-", "no shm")
-    assert dict(details(GRPC))["served at"] == "tcp:4711"
+    assert dict(details(GRPC))["served at"] == "grpc://127.0.0.1:4711"
 
 
 def test_the_details_name_processes_and_rings() -> None:
     shown = dict(details(DEMO))
     assert shown["engine"] == "toy, 64 envs, 12,345 frames"
-    assert shown["served at"] == "shm://demo  tcp:50051"
+    assert shown["served at"] == "shm://demo  grpc://127.0.0.1:50051"
     assert shown["driver"] == "pid 8, 3.0 s of CPU, 50 MiB: python train.py"
     assert shown["others"] == "2 clients that send commands"
     assert shown["time"] == "25% in the engine, 75% in its client, seen for 5 s"
@@ -192,10 +191,10 @@ def test_engines_come_and_go_and_the_cursor_stays_on_its_own() -> None:
 
     async def use(app: Any, pilot: Any) -> None:
         await pilot.press("down")
-        await shown(pilot, lambda: "tcp:4711" in text_of(app, "#known"))
+        await shown(pilot, lambda: "grpc://127.0.0.1:4711" in text_of(app, "#known"))
         source.readings = [reading(STALE, DEMO, GRPC)]
         await shown(pilot, lambda: len(names(app)) == 3)
-        assert "tcp:4711" in text_of(app, "#known")
+        assert "grpc://127.0.0.1:4711" in text_of(app, "#known")
         source.readings = [reading()]
         await shown(pilot, lambda: "No engine runs here" in text_of(app, "#known"))
 
