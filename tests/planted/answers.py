@@ -160,7 +160,13 @@ def _kinds() -> dict[str, AnswerPlant]:
         ),
         "gone": AnswerPlant(_OK, _refused("UNAVAILABLE", is_local=True), "code", ("UNAVAILABLE",), verdict="failed"),
     }
-    for code in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):  # of the handler: its answer as any other
+    return found
+
+
+def _of_handlers() -> dict[str, AnswerPlant]:
+    """Return statuses that a transport has too, and that are the handler's here: an answer as any other."""
+    found: dict[str, AnswerPlant] = {}
+    for code in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
         mine, tools = _refused(code), _ALL if code == "UNAVAILABLE" else ("parity",)
         found |= {
             f"{code} of the handler, and OK": AnswerPlant(mine, _OK, "code", (code, "OK"), tools=tools),
@@ -173,4 +179,4 @@ def _kinds() -> dict[str, AnswerPlant]:
     return found
 
 
-PLANTS = _kinds()
+PLANTS = _kinds() | _of_handlers()
