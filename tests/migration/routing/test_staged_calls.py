@@ -6,10 +6,12 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import lucky_transport_migration.routing as routing
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import EngineFailed, NotReachable, PeerDied, Unimplemented
@@ -26,6 +28,7 @@ from lucky_transport.routing import Decision
 from lucky_transport.transport import Transport
 from lucky_transport_migration.evidence.outcome import Comparison
 from tests.planted.changes import connecting, fails
+from tests.support.walks import Recorder, check_walk, walk_of, watched_threads
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
 _CANARY, _SHM = Decision("shm", "grpc", "canary 10%"), Decision("shm", "grpc", "shm")
@@ -178,3 +181,23 @@ def test_pictures_shown_in_place_are_not_kept_for_a_comparison(stage: New) -> No
         next(stream)
     (note,) = policy.wait_for(_TELEMETRY.name)
     assert (note.decision.shadow, list(note.primary.items)) == ("", [])
+
+
+_PAGE = Path(routing.__file__).parent / "README.md"
+_WALK = walk_of(_PAGE, "One call with a shadow")
+
+
+def test_the_walk_is_short_and_its_files_have_what_it_names() -> None:
+    check_walk(_PAGE, _WALK)
+
+
+def test_a_call_with_a_shadow_goes_the_way_that_the_page_shows(open_staged: New, new_policy: New, serve: New) -> None:
+    recorder, endpoint, policy = Recorder(), serve("toy"), new_policy(_SHADOW)
+
+    def call() -> None:
+        staged.call(_SCHEMA, _ASKED)
+        policy.wait_for(_SCHEMA.name)
+
+    with watched_threads(recorder):
+        staged = open_staged(policy, endpoint, endpoint)
+        assert recorder.missing(_WALK, call) is None

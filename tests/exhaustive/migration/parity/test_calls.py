@@ -24,6 +24,7 @@ from lucky_transport_migration.parity.call_proof import chosen_methods, prove_co
 from lucky_transport_migration.parity.drawn_requests import DrawnRequests
 from lucky_transport_migration.parity.inventory import Known
 from lucky_transport_migration.parity.request_table import CASES
+from lucky_transport_migration.parity.step_parity import MODES, prove
 from tests.planted.changes import Over, answers, each, items, over_path
 
 BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
@@ -199,3 +200,35 @@ def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert list((tmp_path / "work").iterdir()) == []
+
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+STEPS = 100
+
+
+@pytest.mark.parametrize(
+    ("engine", "between", "modes"),
+    [
+        *(("toy", ("inproc", other), ("same_step",)) for other in ("shm", "grpc", "grpc-batch")),
+        ("toy", ("grpc", "shm"), MODES[:1]),
+        ("toy:composite", ("inproc", "shm"), MODES),
+        ("mujoco:quadruped", ("grpc", "shm"), MODES),
+        ("gymnasium:CartPole-v1", ("grpc", "shm"), MODES[:1]),
+    ],
+)
+def test_a_trajectory_is_the_same_bit_for_bit(engine: str, between: tuple[str, ...], modes: tuple[str, ...]) -> None:
+    if engine.startswith("mujoco"):
+        pytest.importorskip("mujoco")
+    outcome = prove(engine, between, num_envs=3, steps=STEPS, seed=11, modes=modes)
+    assert outcome.equal, outcome.sentence
+    for mode in ("frames", *modes):
+        counts = outcome.modes[mode]
+        assert counts.steps >= STEPS
+        assert counts.terminations > 0
+        assert min(counts.resets.values()) > 0, "resets of all, of one and of some envs"
+
+
+@pytest.mark.parametrize("between", [("inproc", "grpc"), ("inproc", "shm")])
+def test_all_methods_of_the_toy_are_answered_alike(between: tuple[str, ...], few_items: None) -> None:
+    outcome = prove_commands("toy", between, count=4, seed=1)
+    assert outcome.equal, outcome.sentence
