@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-from lucky_transport import deadline
 from lucky_transport.call import Call
-from lucky_transport.deadline import Deadline
 from lucky_transport.engine import StreamHandler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import Busy, ClosedError, EngineFailed, PeerTimeout
+from lucky_transport.errors import Busy, ClosedError, EngineFailed
 from lucky_transport.messages import (
     PolicySlotSummary,
     StreamPolicySlotStateRequest,
@@ -26,7 +22,6 @@ from lucky_transport.messages import (
     TelemetryFrame,
 )
 from lucky_transport.messages.methods import method
-from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
 from lucky_transport_grpc import _pb, streams, typed_service
 from tests.support.waiting import PATIENCE_S, until
@@ -94,22 +89,6 @@ def test_the_call_of_a_stream_is_over_when_its_handler_has_ended(serve: Serve, c
 
     assert len(list(connect(serve(Brief())).stream(TELEMETRY, StreamTelemetryRequest()))) == 1
     assert over.wait(PATIENCE_S)
-
-
-def test_a_stream_that_is_read_after_its_deadline_ends_though_items_were_kept(
-    connect: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    process = EngineProcess("toy", ["grpc://127.0.0.1:0"])  # with a clock of its own
-    try:
-        stream = connect(process.endpoints[0]).stream(TELEMETRY, StreamTelemetryRequest(1000), Deadline(600))
-        until(lambda: stream.dropped)  # it keeps as many as it can
-        monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic_ns=lambda: time.monotonic_ns() + 601 * 10**9))
-        for _ in range(2):
-            with pytest.raises(PeerTimeout, match=r"StreamTelemetry.*600"):
-                next(stream)
-    finally:
-        monkeypatch.undo()
-        process.stop()
 
 
 @pytest.mark.parametrize(

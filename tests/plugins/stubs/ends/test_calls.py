@@ -131,14 +131,6 @@ def test_another_thread_ends_the_wait_for_a_response(stub: Client, end: str) -> 
     ending.join()
 
 
-def test_the_deadline_ends_a_call_with_whatever_was_not_taken(stub: Client) -> None:
-    call = stub.unary_stream("Count")(b"30", timeout=2)
-    assert next(call) == b"0"
-    until(lambda: call.time_remaining() == 0)
-    assert not call.is_active()
-    assert failure(lambda: next(call)).code() is Code.DEADLINE_EXCEEDED
-
-
 def test_an_interrupted_cancel_is_made_by_the_next_one(stub: Client, service: Service) -> None:
     for moment in itertools.count():
         service.over.clear()

@@ -205,8 +205,15 @@ async def a_stream_is_read_after_its_deadline(ends: Driver, way: Way, items: int
         call = ends.start(way, method, timeout=timeout)
         first = await ends.first(way, call) if items and read else None
         is_early = await ending.happened() and call.time_remaining() > timeout / 2
+        await ends.settle()
+        before = ends.state(call) if items else None
         await ends.aside(time.sleep, timeout + 0.1)
-        seen = {"first": first, "rest": await ends.result(way, call), "again": await ends.result(way, call)}
+        seen = {
+            "first": first,
+            "before": before,
+            "rest": await ends.result(way, call),
+            "again": await ends.result(way, call),
+        }
         if is_early:
             break
     return seen
