@@ -103,22 +103,20 @@ class MemfdPipe(RingPipe):
             self._epoll = epoll
         return self._epoll
 
-    def has_left(self, found: Iterable[tuple[int, int]], notices: int = 1) -> bool:
-        """True when an epoll with `EPOLLIN` found at `end_fds` that the peer has left; notices: taken at most."""
+    def has_left(self, found: Iterable[tuple[int, int]]) -> bool:
+        """True when an epoll with `EPOLLIN` found at `end_fds` that the peer has left; a notice is taken."""
         connection = self._parts.connection.fileno()
         left = False
         for fd, events in found:
             left |= fd != connection or bool(events & _LEFT)
             if fd == connection:
-                self._take_notices(notices)
+                self._take_notice()
         return left
 
-    def _take_notices(self, most: int = 1) -> None:
-        """Take what the peer notified by, as far as it is there; nothing waits for more of it."""
-        with contextlib.suppress(OSError):  # there is no more, or the peer has left
-            for _ in range(most):
-                if not self._parts.connection.recv(1, socket.MSG_DONTWAIT):
-                    return
+    def _take_notice(self) -> None:
+        """Take one of the bytes by which the peer notified, if there is any: more of them only wake once more."""
+        with contextlib.suppress(OSError):  # there is none, or the peer has left
+            self._parts.connection.recv(1, socket.MSG_DONTWAIT)
 
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`."""
@@ -208,7 +206,7 @@ class MemfdPipe(RingPipe):
         """Have the peer write without waking us: what it wrote is looked for."""
         with self._guard:
             self._interrupts.consume()
-            self._take_notices()
+            self._take_notice()
         self.reader.disarm()
         self._is_armed = False
 
@@ -229,7 +227,7 @@ class MemfdPipe(RingPipe):
                 return True
         with self._guard:
             self._interrupts.consume()
-            self._take_notices()
+            self._take_notice()
             self._is_armed = True
             if self.reader.arm():
                 return True

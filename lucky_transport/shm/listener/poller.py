@@ -27,10 +27,6 @@ from lucky_transport.shm.timing import LISTENER_POLL_NS, LONGEST_SLEEP_NS, THROT
 from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.shm.wait import LoopLooks, spin
 
-#: Notices of a client that are taken at a time: one that keeps the rules has sent two at most; one that never stops
-#: hides no other's.
-_NOTICES = 16
-
 
 @dataclass(slots=True)
 class PollResult:
@@ -191,16 +187,17 @@ class Poller(Closing):
         if self._listener_fd in woken or self._listener.patience_ns == 0:
             self._let_in(found)
         for event in events:
-            if (pipe := self._by_end.get(event[0])) is not None and pipe.has_left((event,), _NOTICES):
+            if (pipe := self._by_end.get(event[0])) is not None and pipe.has_left((event,)):
                 self._leaving.setdefault(pipe, False)
+                self._unwatch(pipe)  # or its end would be found again and again
 
     def _let_in(self, found: PollResult) -> None:
         with contextlib.suppress(ClosedError):
             for pipe in self._listener.advance():
                 ends = pipe.end_fds
                 self._pipes[pipe] = tuple(ends)
-                for fd, events in ends.items():  # edge-triggered: an end is told once
-                    self._epoll.register(fd, events | select.EPOLLIN | select.EPOLLET)
+                for fd, events in ends.items():
+                    self._epoll.register(fd, events | select.EPOLLIN)
                     self._by_end[fd] = pipe
                 pipe.on_close = self._closed_elsewhere
                 found.opened.append(pipe)

@@ -194,6 +194,10 @@ def test_a_pipe_that_somebody_closes_leaves_the_set(pipes: Poller, join: Connect
 
 def test_a_client_that_rings_for_nothing_only_wakes(pipes: Poller, join: Callable[[], Any]) -> None:
     client, engine = join()
+    client._parts.connection.send(b"x")
+    assert is_readable(pipes)
+    assert not pipes.look(expects=False)
+    assert not is_readable(pipes)
     with contextlib.suppress(BlockingIOError):
         while True:
             client._parts.connection.send(b"x")
