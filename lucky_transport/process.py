@@ -289,10 +289,11 @@ class EngineProcess(ChildProcess):
 
 
 def clean_up(scheme: str) -> None:
-    """Remove what engines that were killed have left of the transport of a scheme."""
+    """Remove what engines that were killed have left of the transport of a scheme, as far as this process can."""
     info = registry().transport_of_scheme(scheme)
-    if info.clean_up:
-        load(info.clean_up, owner=f"transport {info.name!r}", extra=info.extra)()
+    with suppress(OSError):  # no descriptors are left: what is started next says so
+        if info.clean_up:
+            load(info.clean_up, owner=f"transport {info.name!r}", extra=info.extra)()
 
 
 def report(status_fd: int, outcome: Sequence[Endpoint] | TransportError) -> None:
