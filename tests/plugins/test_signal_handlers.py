@@ -32,16 +32,15 @@ RAISED = (SystemExit, KeyboardInterrupt, TimeoutError, ValueError, Mine)
 
 
 class Holding(ToyEngine):
-    """Its second step, and each answer, holds whoever waits for it until `release`."""
+    """Its steps once it `holds`, and each answer, hold whoever waits for them until `release`."""
 
     def __init__(self) -> None:
         super().__init__(2)
         self.entered, self.release = threading.Event(), threading.Event()
-        self._steps = 0
+        self.holds = False
 
     def step(self, control: Any) -> None:
-        self._steps += 1
-        if self._steps > 1:
+        if self.holds:
             self.hold()
         super().step(control)
 
@@ -101,6 +100,7 @@ def test_it_leaves_the_call_as_it_is(
         url = f"{serving.endpoints[0]}{'?service=' + service if service else ''}".replace("openra://", "grpc://")
         client = api.open_transport(url, load_settings({}))
         client.step(client.actions, np.full(client.spec.num_envs, RESET, np.uint8))
+        engine.holds = True
 
         def act() -> None:
             if closes:
