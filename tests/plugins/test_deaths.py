@@ -54,6 +54,8 @@ class At:
     def __init__(self, stack: contextlib.ExitStack, transport: str, engine: str = "toy", **options: Any) -> None:
         self._transport, _, self._kind = transport.partition(" ")
         place, self.words = TRANSPORTS[self._transport]
+        if self._kind == "agent":  # the reset of each agent is an exchange of its own
+            options = {name: at and at + NUM_ENVS - 1 for name, at in options.items()}
         self.process = EngineProcess(engine, [place.format(name=unique_name())], num_envs=NUM_ENVS, options=options)
         stack.callback(self.process.stop)
         self.endpoint = str(self.process.endpoints[0])

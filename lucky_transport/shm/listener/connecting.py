@@ -28,6 +28,7 @@ from lucky_transport.errors import (
     from_wire,
 )
 from lucky_transport.limits import within_limits
+from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.liveness import peer_of
 from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
@@ -218,7 +219,7 @@ def _connect(path: Path, patience_s: float, strategy: int) -> Steps[MemfdPipe | 
                 f"the process of {peer.name} sent {len(fds)} descriptors, expected 1", backend="shm"
             )
         [memory] = fds
-        parts = PipeResources(connection, peer)
+        parts = PipeResources(undo.enter_context(EventFd()), connection, peer)
         name = f"the process of {pid_name(peer.pid)} at {path}"
         pair = receive_pair(memory, answer.ring_bytes, answer.arena_bytes)
         pipe = MemfdPipe(pair, parts, name, engine=False, strategy=strategy)

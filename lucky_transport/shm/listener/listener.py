@@ -26,6 +26,7 @@ from lucky_transport.errors import Busy, NoSpace, NotReachable, RemoteProtocolEr
 from lucky_transport.fork import on_child
 from lucky_transport.limits import within_limits
 from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
+from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files import server_description
 from lucky_transport.shm.files.liveness import peer_of
 from lucky_transport.shm.files.namespaces import pid_name
@@ -213,9 +214,10 @@ class Listener(Closing):
             arena_bytes = self._arena_bytes if hello.arenas else 0
             pair, memory = make_pair(self._ring_bytes, arena_bytes)
             undo.callback(os.close, memory)
+            interrupts = undo.enter_context(EventFd())
             answer = ServerHello(0, self._ring_bytes, arena_bytes=arena_bytes, is_relay=self._is_relay)
-            socket.send_fds(connection, [answer.to_bytes()], [memory])
-            parts = PipeResources(connection, peer)
+            socket.send_fds(connection, [answer.to_bytes()], [memory])  # last of what may fail
+            parts = PipeResources(interrupts, connection, peer)
             name = f"shm client of {pid_name(peer.pid)}"
             pipe = MemfdPipe(pair, parts, name, engine=True, strategy=self.strategy)
             undo.pop_all()  # all but the memory is the pipe's now

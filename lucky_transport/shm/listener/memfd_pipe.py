@@ -33,11 +33,13 @@ _LEFT = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 class PipeResources(NamedTuple):
     """What a pipe owns and closes."""
 
+    interrupts: EventFd
     connection: socket.socket
     peer: Peer
 
     def close(self) -> None:
         """Release every descriptor."""
+        self.interrupts.close()
         self.connection.close()
         self.peer.close()
 
@@ -70,7 +72,7 @@ class MemfdPipe(RingPipe):
         )
         self.pid = parts.peer.pid
         self._parts = parts
-        self._interrupts = EventFd()
+        self._interrupts = parts.interrupts
         self._strategy = strategy
         self._budget = native.SpinBudget(strategy)
         self._looks = LoopLooks(strategy)
@@ -252,6 +254,5 @@ class MemfdPipe(RingPipe):
         self._tell_closed()
         if self._epoll is not None:
             self._epoll.close()
-        self._interrupts.close()
         self._parts.close()
         super()._let_go()
