@@ -16,7 +16,6 @@ import json
 import mmap
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -149,6 +148,8 @@ def _counters(fd: int) -> Iterator[Callable[[], None]]:
 
 def new_folder() -> Path:
     """Return a new folder for counts, which only this user can enter; raises ConfigError where there is no room."""
+    import tempfile  # what counts in a program needs none of what that imports
+
     try:
         return Path(tempfile.mkdtemp(prefix="lucky-run-"))
     except OSError as error:
