@@ -183,6 +183,21 @@ async def test_a_call_outlives_the_channel_that_was_dropped(aio: OurAioEnds) -> 
     assert await call == b"done"
 
 
+async def test_a_unary_call_is_under_way_where_it_is_made(ends: OurEnds, aio: OurAioEnds) -> None:
+    came = threading.Event()
+
+    def note(request: bytes, _: Any) -> bytes:
+        came.set()
+        return request
+
+    noted = aio.dial(ends.serve({"unary_unary Note": note})).unary_unary("Note")
+    assert await noted(b"connected") == b"connected"
+    came.clear()
+    call = noted(b"x")
+    assert came.wait(PATIENCE_S), "no turn of the loop"
+    assert await call == b"x"
+
+
 async def test_a_channel_that_was_never_closed_leaves_nothing_behind(aio: OurAioEnds) -> None:
     held = Held()
     server = await aio.serve({**ECHO, **held.methods})
