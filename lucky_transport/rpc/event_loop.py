@@ -101,6 +101,9 @@ class LoopReader:
         if self._is_closed:
             return
         self._is_closed = True
+        if self._next is not None:  # it holds this object until the loop's next turn, which may never come
+            self._next.cancel()
+            self._next = None
         if not self._loop.is_running() or is_running_here(self._loop):
             self._loop.remove_reader(self._fd)
         else:
