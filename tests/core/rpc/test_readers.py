@@ -7,6 +7,7 @@ import queue
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
@@ -327,6 +328,16 @@ async def test_a_reader_arms_its_descriptor_also_after_an_interrupt(fd: int, ste
         await asyncio.sleep(0)
     assert connection.is_armed, "the peer was told that it need not wake us, and nobody looks"
     reader.close()
+
+
+async def test_a_closed_reader_is_let_go_of_before_the_next_turn_of_its_loop(fd: int) -> None:
+    connection = Connection(fd, "")
+    reader = LoopReader(cast(Any, connection), asyncio.get_running_loop())
+    reader.close()
+    del connection.on_break  # which a connection does when it has ended
+    gone = weakref.ref(reader)
+    del reader
+    assert gone() is None
 
 
 class CancelledJustNow(asyncio.Future[None]):
