@@ -26,11 +26,11 @@ from lucky_transport.errors import (
     SpecError,
     raise_wire_error,
 )
-from lucky_transport.host.service_switch import parse_rates
 from lucky_transport.limits import within_limits
 from lucky_transport.process import EngineProcess, clean_up, unique_name
 from lucky_transport.registry import load, registry
 from lucky_transport.serving import Server, Serving
+from lucky_transport.table_readers import parse_rates
 from lucky_transport.transport import Transport
 
 if TYPE_CHECKING:

@@ -9,7 +9,5 @@ from __future__ import annotations
 
 from lucky_transport.registry import load, registry
 
-__all__: list[str] = []
-
 for _info in registry().patches.values():
     load(_info.activate, owner=f"patch {_info.name!r}", extra=_info.extra)()

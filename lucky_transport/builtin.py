@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from lucky_transport.hookspecs import CommandInfo, EngineInfo, TransportInfo, hookimpl
 
-__all__: list[str] = []
-
 
 @hookimpl
 def lucky_transport_transports() -> list[TransportInfo]:
@@ -44,31 +42,19 @@ def lucky_transport_engines() -> list[EngineInfo]:
     ]
 
 
+#: Commands, each in a module of `cli` of its name: what it does, and the section of the help.
+_COMMANDS = (
+    ("serve", "run an engine at one or several endpoints", "run"),
+    ("ls", "list what runs on this host and what is installed", "look"),
+    ("inspect", "show what an engine or server at an endpoint offers", "look"),
+    ("services", "switch services of a running engine on and off, limit its streams", "run"),
+    ("doctor", "find what is wrong with this machine and mend it", "look"),
+)
+
+
 @hookimpl
 def lucky_transport_commands() -> list[CommandInfo]:
     return [
-        CommandInfo(
-            "serve", "lucky_transport.cli.serve:serve", "run an engine at one or several endpoints", section="run"
-        ),
-        CommandInfo(
-            "ls", "lucky_transport.cli.ls:ls", "list what runs on this host and what is installed", section="look"
-        ),
-        CommandInfo(
-            "inspect",
-            "lucky_transport.cli.inspect:inspect",
-            "show what an engine or server at an endpoint offers",
-            section="look",
-        ),
-        CommandInfo(
-            "services",
-            "lucky_transport.cli.services:services",
-            "switch services of a running engine on and off, limit its streams",
-            section="run",
-        ),
-        CommandInfo(
-            "doctor",
-            "lucky_transport.cli.doctor:doctor",
-            "find what is wrong with this machine and mend it",
-            section="look",
-        ),
+        CommandInfo(name, f"lucky_transport.cli.{name}:{name}", summary, section=section)
+        for name, summary, section in _COMMANDS
     ]

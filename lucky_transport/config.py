@@ -19,7 +19,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, did_you_mean
 from lucky_transport.found_file import find_up, open_found, refusal, working_directory
 from lucky_transport.nesting import parse_toml
-from lucky_transport.table_readers import Readers, read_value
+from lucky_transport.table_readers import Readers, parse_rates, read_value
 
 __all__ = [
     "Launch",
@@ -134,6 +134,12 @@ def _names(value: Any) -> tuple[Any, ...]:
     return tuple(cast("list[Any]", value))
 
 
+def _rates(value: Any) -> tuple[str, ...]:
+    names = _names(value)
+    parse_rates(names)
+    return names
+
+
 def _switch(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -160,7 +166,7 @@ _READERS: Readers = {
     "interceptors": (_names, "names apart by blanks, e.g. 'opentelemetry', or a list of names and interceptors"),
     "services": (_names, "names or patterns apart by blanks, e.g. 'SceneService Mujoco*'"),
     "without_services": (_names, "names or patterns apart by blanks, e.g. 'CameraService'"),
-    "stream_fps": (_names, "pairs NAME=RATE apart by blanks, e.g. 'CameraService=10'"),
+    "stream_fps": (_rates, "pairs NAME=RATE apart by blanks, e.g. 'CameraService=10'"),
     "allow_host": (_names, "names apart by blanks, e.g. 'robot.example'"),
     "allow_origin": (_names, "origins apart by blanks, e.g. 'https://app.example'"),
 }

@@ -14,28 +14,20 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import reduce
 from importlib.machinery import PathFinder
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 #: The names of folders with metadata: `name-version.dist-info`, of older installs `name.egg-info`.
 _METADATA = re.compile(r"(?P<name>[^-]+).*\.(?:dist|egg)-info")
 
 
-class EntryPoint(Protocol):
+class EntryPoint(NamedTuple):
     """An object that a distribution offers by name."""
 
-    @property
-    def name(self) -> str: ...
-
-    def load(self) -> object:
-        """Import the object. Raises whatever its module raises."""
-        ...
-
-
-class _ReadPoint(NamedTuple):
     name: str
     value: str
 
     def load(self) -> object:
+        """Import the object. Raises whatever its module raises."""
         module, _, attributes = self.value.partition("[")[0].strip().partition(":")
         return reduce(getattr, filter(None, attributes.split(".")), importlib.import_module(module))
 
@@ -45,7 +37,7 @@ def entry_points(group: str) -> list[EntryPoint]:
     if _has_other_finders() or any(map(os.path.isfile, sys.path)):
         from importlib import metadata
 
-        return list(metadata.entry_points(group=group))
+        return [EntryPoint(point.name, point.value) for point in metadata.entry_points(group=group)]
     return [point for folder in _metadata_folders(sys.path) for point in _read(folder, group)]
 
 
@@ -81,4 +73,4 @@ def _read(folder: str, group: str) -> Iterator[EntryPoint]:
             section = line.strip("[]").strip()
         elif section == group and "=" in line and not line.startswith("#"):
             name, _, value = line.partition("=")
-            yield _ReadPoint(name.strip(), value.strip())
+            yield EntryPoint(name.strip(), value.strip())

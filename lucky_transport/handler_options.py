@@ -35,7 +35,9 @@ def inline(function: _Function) -> _Function:
 
 def is_inline(function: Callable[..., Any]) -> bool:
     """True when the function, or the one it was made of, is marked inline."""
-    return getattr(_undecorated(function), _INLINE, False) is True
+    # A bound method has the attributes of its function.
+    made_of = _undecorated(function) if isinstance(function, functools.partial) else function
+    return getattr(made_of, _INLINE, False) is True
 
 
 def _undecorated(function: Any) -> Any:
@@ -44,10 +46,6 @@ def _undecorated(function: Any) -> Any:
     The option lies on that function, so that it is found through bound methods, `functools.partial` and the results of
     `functools.wraps`.
     """
-    while True:
-        if isinstance(function, functools.partial):
-            function = function.func
-        elif hasattr(function, "__func__"):
-            function = function.__func__
-        else:
-            return function
+    while isinstance(function := getattr(function, "__func__", function), functools.partial):
+        function = function.func
+    return function

@@ -127,7 +127,7 @@ class Lockstep(StateMachine[LockstepState, LockstepEvent]):
         if (self.state, event) not in _REMEDIES:
             return super().state_error(event)
         kind, text = _REMEDIES[self.state, event]
-        return kind(text, backend=self.backend)
+        return kind(text, backend=self.backend, hint=text.rpartition("; ")[2])
 
 
 class LockstepTransport(Transport):

@@ -12,7 +12,7 @@ from lucky_transport.errors import MissingExtra
 from lucky_transport.limits import limit_reached
 
 #: Of the interface in `native.pyi`: to be raised with each change of it.
-VERSION = 32
+VERSION = 35
 
 _REMEDY = "run the install command again"
 

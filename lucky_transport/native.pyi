@@ -263,8 +263,17 @@ class SpinBudget:
     def learn(self, waited_ns: int, /) -> None:
         """A wait was over after so long: something came, or its time had passed."""
 
-def spin(readers: tuple[RingReader, ...], strategy: int, longest_ns: int, /) -> bool:
-    """Look at the readers for that long, at most 10 ms; True when one has something to pop."""
+def spin(readers: tuple[RingReader, ...], strategy: int, longest_ns: int, oversubscribed: bool = False, /) -> bool:
+    """Look at the readers for that long, at most 10 ms, with `block` once; True when one has something to pop.
+
+    oversubscribed: threads of this process want the core too, so `adaptive` gives it away between all looks.
+    """
+
+def start_timer(descriptor: int, ns: int, /) -> int:
+    """Have a timer's descriptor turn readable once so much time has passed from now, and return it; -1: of a new timer.
+
+    Raises OSError.
+    """
 
 def copied(view: ReadableBuffer, /) -> bytes:
     """Return the bytes of a buffer; other threads run meanwhile."""

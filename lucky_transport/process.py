@@ -28,6 +28,7 @@ from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine_options import check_num_envs
 from lucky_transport.errors import EngineFailed, NotReachable, SpecError, TransportError, from_wire
+from lucky_transport.limits import limit_reached
 from lucky_transport.registry import load, registry
 from lucky_transport.uninterrupted import start_thread
 from lucky_transport.version import version
@@ -158,7 +159,8 @@ def _starting(name: str) -> Generator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:
-        raise NotReachable(f"{name} cannot be started: {error}", backend=name) from error
+        reached, remedy = limit_reached(error)
+        raise NotReachable(f"{name} cannot be started: {reached or error}", backend=name, hint=remedy) from error
 
 
 def _status_pipe() -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lucky_transport.errors import ConfigError, did_you_mean
@@ -50,3 +50,17 @@ def read_value(key: str, value: Any, source: str, readers: Readers) -> Any:
         raise ConfigError(f"{source}: {error}".removesuffix(f"; {error.hint}"), hint=error.hint) from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ConfigError(f"{source}: {key} = {value!r}", hint=f"expected {expected}") from None
+
+
+def parse_rates(texts: Iterable[str]) -> dict[str, float]:
+    """Return name -> rate of texts "NAME=RATE". Raises ConfigError."""
+    found: dict[str, float] = {}
+    for text in texts:
+        name, _, rate = text.rpartition("=")
+        try:
+            found[name] = float(rate)
+        except ValueError:
+            name = ""
+        if not name:
+            raise ConfigError(f"{text!r} is no limit of a stream", hint="write NAME=RATE, e.g. CameraService=10")
+    return found

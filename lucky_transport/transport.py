@@ -29,7 +29,7 @@ from lucky_transport.spec.batch_spec import BatchSpec
 
 if TYPE_CHECKING:
     from lucky_transport.aio import AsyncCalls
-    from lucky_transport.cuda.driver import CudaDriver
+    from lucky_transport.cuda.libcuda import CudaDriver
     from lucky_transport.cuda.memory import DeviceArray
     from lucky_transport.messages.methods import Method
 
@@ -164,7 +164,7 @@ class Transport(Closing, ABC):
         LocalProtocolError where fewer are under way, EngineFailed for an env that failed (it is then received, without
         a frame), PeerTimeout (nothing is lost, `recv_envs` may be called again), PeerDied.
         """
-        raise LocalProtocolError("recv_envs() with no env under way; call send_envs() first", backend=self.name)
+        raise LocalProtocolError("recv_envs() with no env under way", backend=self.name, hint="call send_envs() first")
 
     @abstractmethod
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
@@ -235,6 +235,28 @@ class Transport(Closing, ABC):
     @abstractmethod
     def close(self) -> None:
         """End the connection and release everything; idempotent. Arrays already handed out stay readable."""
+
+
+class ForwardingTransport(Transport):
+    """Stands for `inner` in all that a subclass does not do otherwise. Closing it closes that."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.name = inner.name
+        self.spec = inner.spec
+        self.capabilities = inner.capabilities
+        self.actions = inner.actions
+        self.observation_slots = inner.observation_slots
+        self._inner = inner
+
+    @property
+    def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - a count, read only
+        return self._inner.out_of_bounds
+
+    def implements(self, method: Method) -> bool | None:
+        return self._inner.implements(method)
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 class Stream(ABC):

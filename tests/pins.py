@@ -7,8 +7,6 @@ A name counts once for each file that imports it, if its module is neither a pac
 compared by `==` or `in`.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

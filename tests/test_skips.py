@@ -1,7 +1,5 @@
 """`.ci/skips` counts why tests were skipped, and fails where a reason is in no line of its list."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

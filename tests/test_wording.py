@@ -1,7 +1,5 @@
 """Counts in sentences, and that sentences with counts use them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

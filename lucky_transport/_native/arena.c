@@ -2,14 +2,12 @@
 #include "faults.h"
 #include "ring.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #ifndef MADV_REMOVE
 #define MADV_REMOVE 9
-#endif
-#ifndef MADV_HUGEPAGE
-#define MADV_HUGEPAGE 14
 #endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -17,8 +15,8 @@
 
 #define SHORTEST_KEPT (16u << 10)
 #define MALLOC_KEEPS (128u << 10) /* glibc, until a longer block was freed */
-#define LARGEST_KEPT ((32u << 20) - (64u << 10)) /* glibc adapts to nothing larger */
-#define HUGE_COPY (4u << 20)
+#define GLIBC_KEEPS ((32u << 20) - (64u << 10)) /* it adapts to no longer block by itself */
+#define LONGEST_KEPT (64u << 20)
 #define RECENT_SLABS 32 /* some of those that count as the last ones were out together, others alone */
 
 /* Of the writers of this process that have an arena. All that is here is used with the GIL held. */
@@ -114,13 +112,13 @@ int64_t arena_need(const Ring *r, uint64_t length) {
     return back ? (int64_t)r->size - (int64_t)(r->position - slab_at(a, back - 1)->after) : 0;
 }
 
-/* Give back the memory behind the first `keep` bytes, more than a piece of it without the GIL. No slab may lie there. */
+/* Give back the memory behind the first `keep` bytes, more than a step of it without the GIL. No slab may lie there. */
 static void arena_trim(Ring *r, uint64_t keep) {
     Arena *a = &r->arena;
     keep = aligned(keep, ARENA_STEP);
     if (keep >= a->backed) return;
     pid_t before = r->copying;
-    PyThreadState *thread = a->backed - keep > ARENA_PIECE ? leave_gil(r) : NULL;
+    PyThreadState *thread = a->backed - keep > ARENA_STEP ? leave_gil(r) : NULL;
     int failed = madvise(a->data + keep, a->backed - keep, MADV_REMOVE);
     if (thread) regain_gil(r, thread);
     r->copying = before;
@@ -138,8 +136,8 @@ static int is_at_rest(Ring *r) {
 
 void arena_note_short(Ring *r) {
     Arena *a = &r->arena;
-    if (++a->short_records < ARENA_SHORT_RECORDS || !is_at_rest(r)) return;
-    arena_trim(r, a->backed > ARENA_PIECE ? a->backed - ARENA_PIECE : 0);
+    if (lucky_now_ns() < a->rests_from || !is_at_rest(r)) return;
+    arena_trim(r, a->backed > ARENA_STEP ? a->backed - ARENA_STEP : 0);
     a->recent = 0;
 }
 
@@ -182,9 +180,14 @@ void keep_memory(uint64_t length) {
     static uint64_t longest;
     if (length <= longest || length < SHORTEST_KEPT) return;
     longest = length;
-    uint64_t together = 4 * length + MALLOC_KEEPS; /* what a call holds of it at a time */
-    void *volatile block = malloc((size_t)(together < LARGEST_KEPT ? together : LARGEST_KEPT));
+    uint64_t together = 4 * (length < LONGEST_KEPT ? length : LONGEST_KEPT) + MALLOC_KEEPS; /* that a call holds */
+    void *volatile block = malloc((size_t)(together < GLIBC_KEEPS ? together : GLIBC_KEEPS));
     free(block);
+#ifdef M_TOP_PAD
+    if (together < GLIBC_KEEPS || getenv("MALLOC_TRIM_THRESHOLD_") || getenv("MALLOC_MMAP_THRESHOLD_")) return;
+    if (mallopt(M_MMAP_THRESHOLD, (int)together) && mallopt(M_TRIM_THRESHOLD, 2 * (int)together))
+        mallopt(M_TOP_PAD, LONGEST_KEPT); /* of a thread's heap, which is as long */
+#endif
 }
 
 PyObject *copy_out(Ring *r, const uint8_t *from, uint64_t size) {
@@ -193,10 +196,6 @@ PyObject *copy_out(Ring *r, const uint8_t *from, uint64_t size) {
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
     if (!bytes) return NULL;
     char *to = PyBytes_AsString(bytes);
-    if (size >= HUGE_COPY) { /* as NumPy does for its arrays; in vain where the system has none */
-        uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = ((uintptr_t)to + page - 1) & ~(page - 1);
-        madvise((void *)start, ((uintptr_t)to + size - start) & ~(page - 1), MADV_HUGEPAGE);
-    }
     PyThreadState *thread = leave_gil(r);
     memcpy(to, from, size);
     regain_gil(r, thread);
@@ -248,7 +247,7 @@ PyObject *arena_push(Ring *r, const Piece *pieces, int count, uint64_t call, uin
     *(uint32_t *)(reference - 4) = RING_REFERENCE;
     memcpy(reference, &word, sizeof word);
     memcpy(reference + 4, said, sizeof said);
-    a->short_records = 0;
+    a->rests_from = lucky_now_ns() + ARENA_RESTS_NS;
     a->refused_until = 0;
     *slab_at(a, a->count) = (Slab){begin, begin + length, r->position + need};
     a->count++;

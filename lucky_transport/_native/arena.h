@@ -36,7 +36,7 @@ typedef struct {
     uint64_t backed, recent; /* bytes from the start: those with memory, and those that the last slabs took */
     Slab *slabs;             /* a queue of those that are out */
     uint32_t first, count, capacity;
-    uint32_t short_records;  /* since the last slab */
+    int64_t rests_from;      /* when it has written no slab for some time */
     int64_t refused_until;   /* there was no memory for more */
     struct Ring *next;       /* of the writers of this process */
 } Arena;

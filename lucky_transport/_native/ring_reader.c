@@ -210,13 +210,15 @@ static int any_written(Ring *const *rings, Py_ssize_t count) {
     return 0;
 }
 
-/* spin(readers, strategy, longest_ns): look at the readers of a tuple for that long (at most SPIN_SLICE_NS;
- * WAIT_OVERSUBSCRIBED: YIELD_NS, WAIT_BLOCK: once), without the GIL after the first looks; True when one has something to
- * pop. */
+/* spin(readers, strategy, longest_ns, oversubscribed=False): look at the readers of a tuple for that long (at most
+ * SPIN_SLICE_NS; WAIT_OVERSUBSCRIBED: YIELD_NS, WAIT_BLOCK: once), without the GIL after the first looks; True when one has
+ * something to pop. */
 static PyObject *ring_spin(PyObject *module, PyObject *const *args, Py_ssize_t n) {
-    if (n != 3 || !PyTuple_Check(args[0])) return PyErr_Format(PyExc_TypeError, "spin(readers, strategy, longest_ns)");
+    if (n < 3 || n > 4 || !PyTuple_Check(args[0]))
+        return PyErr_Format(PyExc_TypeError, "spin(readers, strategy, longest_ns, oversubscribed)");
     long long strategy = PyLong_AsLongLong(args[1]), ns = PyLong_AsLongLong(args[2]);
     if (PyErr_Occurred()) return NULL;
+    if (strategy == WAIT_ADAPTIVE && n == 4 && PyObject_IsTrue(args[3])) strategy = WAIT_OVERSUBSCRIBED;
     Ring *few[SPIN_RINGS], **rings = few;
     Py_ssize_t count = PyTuple_Size(args[0]);
     if (count > SPIN_RINGS && !(rings = PyMem_Malloc((size_t)count * sizeof *rings))) return PyErr_NoMemory();

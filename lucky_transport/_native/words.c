@@ -1,5 +1,7 @@
-/* Single ordered accesses to the words of a mapping, and a copy that holds no thread up. */
+/* Single ordered accesses to the words of a mapping, timers, and a copy that holds no thread up. */
 #include "wait.h"
+
+#include <sys/timerfd.h>
 
 static int view_of(PyObject *mapping, Py_buffer *view, int flags, unsigned long long offset, unsigned size,
                    void **place) {
@@ -98,6 +100,16 @@ static PyObject *words_wait32(PyObject *module, PyObject *args, PyObject *kwargs
     return as_result(result);
 }
 
+/* start_timer(descriptor, ns): -1 for a new one. */
+static PyObject *start_timer(PyObject *module, PyObject *args) {
+    int fd;
+    long long ns;
+    if (!PyArg_ParseTuple(args, "iL", &fd, &ns)) return NULL;
+    struct itimerspec spec = {.it_value = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)}};
+    if (fd < 0) fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    return fd < 0 || timerfd_settime(fd, 0, &spec, NULL) ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(fd);
+}
+
 /* copied(view) -> bytes: other threads run meanwhile, which an image of some megabytes gives time for. */
 static PyObject *copied(PyObject *self, PyObject *source) {
     Py_buffer view;
@@ -120,6 +132,7 @@ PyMethodDef word_methods[] = {
     {"store64", words_store64, METH_VARARGS, NULL},
     {"wake", words_wake, METH_VARARGS, NULL},
     {"wait32", (PyCFunction)(void (*)(void))words_wait32, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"start_timer", start_timer, METH_VARARGS, NULL},
     {"copied", copied, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -107,7 +107,7 @@ def _show_servers(found: list[ServerReport]) -> None:
 
 
 def _show_segments(segments: list[Any]) -> None:
-    from lucky_transport.shm.files.namespaces import STOPPED
+    from lucky_transport.shm.files.liveness import STOPPED
 
     rows = [
         (

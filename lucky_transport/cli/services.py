@@ -40,7 +40,7 @@ def services(endpoint: str, on: tuple[str, ...], off: tuple[str, ...], fps: tupl
     --services and --fps for its start.
     """
     from lucky_transport import control
-    from lucky_transport.host.service_switch import parse_rates
+    from lucky_transport.table_readers import parse_rates
 
     rates = parse_rates(_split(fps))
     is_change = on or off or rates

@@ -76,7 +76,7 @@ _SIGNATURES: dict[str, tuple[type, ...]] = {
 }
 
 
-def load_driver() -> LibCuda:
+def load_driver() -> CudaDriver:
     """Return the CUDA driver of this machine, initialised; one per process.
 
     Raises DeviceError when the library is not installed or finds no device, and in a child forked after the parent
@@ -92,8 +92,8 @@ def load_driver() -> LibCuda:
 
 
 @functools.cache
-def _load() -> LibCuda:
-    return LibCuda(LIBRARY)
+def _load() -> CudaDriver:
+    return CudaDriver(LIBRARY)
 
 
 def forget_driver() -> None:
@@ -101,8 +101,12 @@ def forget_driver() -> None:
     _load.cache_clear()
 
 
-class LibCuda:
-    """The driver's library; see `CudaDriver` for what its methods do. pid: of the process that loaded it."""
+class CudaDriver:
+    """The calls of the driver. Each raises DeviceError with the driver's own name for what went wrong.
+
+    A stream is a CUstream as a number, `torch.cuda.Stream.cuda_stream`; 0 is the device's default stream. pid: of the
+    process that loaded the library. version: the newest CUDA version that the driver supports, for instance "12.4".
+    """
 
     def __init__(self, library: str) -> None:
         """Load and initialise it. Raises DeviceError."""
@@ -125,16 +129,20 @@ class LibCuda:
             raise DeviceError("the CUDA driver sees no device", hint="see CUDA_VISIBLE_DEVICES and `nvidia-smi`")
 
     def devices(self) -> Sequence[Device]:
+        """Return the GPUs that this process sees."""
         return self._devices
 
     def register(self, address: int, size_bytes: int, ordinal: int) -> None:
+        """Lock the pages of host memory; copies between it and any device are asynchronous from now on."""
         with self._current(ordinal):
             self._call("cuMemHostRegister_v2", address, size_bytes, _HOST_REGISTER_PORTABLE)
 
     def unregister(self, address: int, ordinal: int) -> None:
+        """Undo `register`."""
         self._release("cuMemHostUnregister", address, ordinal)
 
     def export(self, pointer: int) -> ExportedMemory:
+        """Return what another process opens the device memory at `pointer` with."""
         ordinal = self.ordinal_of(pointer)
         handle = _Handle()
         with self._current(ordinal):
@@ -143,6 +151,7 @@ class LibCuda:
         return ExportedMemory(bytes(handle), pointer - begin, self._devices[ordinal])
 
     def open(self, handle: bytes, ordinal: int) -> Allocation:
+        """Map another process's allocation on that device into this process."""
         pointer = _Pointer()
         with self._current(ordinal):
             passed = _Handle.from_buffer_copy(handle)
@@ -150,14 +159,17 @@ class LibCuda:
             return self._allocation(pointer.value)
 
     def close(self, pointer: int, ordinal: int) -> None:
+        """Undo `open`."""
         self._release("cuIpcCloseMemHandle", pointer, ordinal)
 
     def ordinal_of(self, pointer: int) -> int:
+        """Return the device that memory lies on."""
         ordinal = _Int()
         self._call("cuPointerGetAttribute", ctypes.byref(ordinal), _ATTRIBUTE_DEVICE_ORDINAL, pointer)
         return ordinal.value
 
     def make_event(self, ordinal: int) -> ExportedEvent:
+        """Make an event that another process can open, record and wait for."""
         event, handle = _Event(), _Handle()
         with self._current(ordinal):
             self._call("cuEventCreate", ctypes.byref(event), _EVENT_INTERPROCESS)
@@ -165,15 +177,18 @@ class LibCuda:
         return ExportedEvent(event.value or 0, bytes(handle))
 
     def open_event(self, handle: bytes, ordinal: int) -> int:
+        """Open another process's event."""
         event = _Event()
         with self._current(ordinal):
             self._call("cuIpcOpenEventHandle", ctypes.byref(event), _Handle.from_buffer_copy(handle))
         return event.value or 0
 
     def close_event(self, event: int, ordinal: int) -> None:
+        """Undo `make_event` or `open_event`."""
         self._release("cuEventDestroy_v2", event, ordinal)
 
     def is_done(self, event: int, ordinal: int) -> bool:
+        """True when the work that the event was last recorded behind is done, and for one that never was recorded."""
         with self._current(ordinal) as usable:
             result = self._library.cuEventQuery(event) if usable else 0
         if result != _NOT_READY:
@@ -181,6 +196,10 @@ class LibCuda:
         return result != _NOT_READY
 
     def enqueue(self, stream: int, ordinal: int, after: Sequence[int], copy: DeviceCopy | None, record: int) -> None:
+        """Append to a stream: wait for what the events `after` were last recorded behind, copy, record an event.
+
+        record: 0 for none.
+        """
         with self._current(ordinal):
             for event in after:
                 self._call("cuStreamWaitEvent", stream, event, 0)
@@ -190,6 +209,7 @@ class LibCuda:
                 self._call("cuEventRecord", record, stream)
 
     def synchronize(self, stream: int, ordinal: int) -> None:
+        """Wait until all work of a stream is done."""
         with self._current(ordinal):
             self._call("cuStreamSynchronize", stream)
 

@@ -17,7 +17,7 @@ from lucky_transport.errors import SegmentError, TransportError, Unimplemented
 from lucky_transport.host.service_switch import SWITCHED_OFF
 from lucky_transport.messages.methods import METHODS, Effect
 from lucky_transport.shm.files import lockfile
-from lucky_transport.shm.files.namespaces import process_name
+from lucky_transport.shm.files.liveness import process_name
 from lucky_transport.shm.files.private_file import open_private
 from lucky_transport.shm.segment import device_offer, header, segment, segment_files
 from lucky_transport.shm.segment.device_offer import ACTIONS, OBSERVATIONS

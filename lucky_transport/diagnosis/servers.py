@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport import call_counts
-from lucky_transport.shm.files.namespaces import STOPPED, process_name
+from lucky_transport.shm.files.liveness import STOPPED, process_name
 from lucky_transport.shm.files.server_description import ServerDescription, described
 
 _CONNECTED = "03"

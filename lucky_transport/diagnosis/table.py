@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lucky_transport.diagnosis import containers, machine, packages, shared_memory
+from lucky_transport.diagnosis import machine, packages, shared_memory
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 
 #: One check: looks where `Roots` says and returns its row.
@@ -26,9 +26,9 @@ CHECKS: tuple[Examiner, ...] = (
     shared_memory.stale_segments,
     shared_memory.native_module,
     machine.cuda_driver,
-    containers.user_mapping,
-    containers.runtime_directory,
-    containers.engines,
+    machine.user_mapping,
+    machine.runtime_directory,
+    machine.engines,
 )
 
 

@@ -14,9 +14,8 @@ from typing import Any
 from lucky_transport.call import Call
 from lucky_transport.engine import RESET, CallHandler
 from lucky_transport.engine_options import requested_options
-from lucky_transport.host.agent_step import AgentSteps, StepOptions, StepResponses, env_of
+from lucky_transport.host.agent_step import AgentSteps, NegotiatedTerms, StepOptions, StepResponses, env_of
 from lucky_transport.host.driver_lease import DrivenHost, Driver, DriverLease, only
-from lucky_transport.host.terms import NegotiatedTerms
 from lucky_transport.messages import (
     NegotiateTaskRequest,
     NegotiateTaskResponse,

@@ -19,8 +19,8 @@ from typing import Any
 from lucky_transport.call import Call
 from lucky_transport.errors import ClosedError, ConfigError, Unimplemented, UnknownName, did_you_mean
 from lucky_transport.foreign_code import run_unwaited
+from lucky_transport.messages.method import is_pattern, matches
 from lucky_transport.messages.methods import METHODS, Method
-from lucky_transport.messages.names import is_pattern, matches
 
 #: What the text of each refusal says.
 SWITCHED_OFF = "is switched off"
@@ -203,20 +203,6 @@ class ServiceSwitch:
             backend=self._engine,
             hint=f"{nearest}its {kind}s: {', '.join(names) or 'none'}",
         )
-
-
-def parse_rates(texts: Iterable[str]) -> dict[str, float]:
-    """Return name -> rate of texts "NAME=RATE". Raises ConfigError."""
-    found: dict[str, float] = {}
-    for text in texts:
-        name, _, rate = text.rpartition("=")
-        try:
-            found[name] = float(rate)
-        except ValueError:
-            name = ""
-        if not name:
-            raise ConfigError(f"{text!r} is no limit of a stream", hint="write NAME=RATE, e.g. CameraService=10")
-    return found
 
 
 def _short(service: str) -> str:

@@ -32,24 +32,20 @@ from lucky_transport.interceptors.interceptor import (
 )
 from lucky_transport.interceptors.streams import InterceptedAsyncStream, InterceptedStream
 from lucky_transport.messages.methods import Method
-from lucky_transport.transport import Frame, Stream, Transport
+from lucky_transport.transport import ForwardingTransport, Frame, Stream, Transport
 
 if TYPE_CHECKING:
-    from lucky_transport.cuda.driver import CudaDriver
+    from lucky_transport.cuda.libcuda import CudaDriver
     from lucky_transport.cuda.memory import DeviceArray
 
 
-class InterceptedTransport(Transport):
-    """`inner` with `interceptors`, which are never empty. Closing it closes that."""
+class InterceptedTransport(ForwardingTransport):
+    """`inner` with `interceptors`, which are never empty."""
 
     def __init__(
         self, inner: Transport, interceptors: Sequence[Interceptor], endpoint: Endpoint, settings: Settings
     ) -> None:
-        self.name = inner.name
-        self.spec = inner.spec
-        self.actions = inner.actions
-        self.observation_slots = inner.observation_slots
-        self._inner = inner
+        super().__init__(inner)
         self._settings = settings
         self._interceptors = tuple(interceptors)
         self._point = InterceptionPoint(Side.CLIENT, inner.spec.engine, inner.spec.num_envs, inner.name, endpoint)
@@ -68,11 +64,6 @@ class InterceptedTransport(Transport):
         for names, hooks in ((("call", "begin"), calls), (("stream",), streams), (of_steps, steps)):
             for name in names if not hooks else ():
                 vars(self)[name] = getattr(inner, name)
-
-    @property
-    def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As counted by the transport below."""
-        return self._inner.out_of_bounds
 
     @property
     def envs_under_way(self) -> int:
@@ -148,9 +139,6 @@ class InterceptedTransport(Transport):
     def _stream_now(self, details: CallDetails, request: Any) -> InterceptedStream:
         return InterceptedStream(self._inner.stream(details.method, request, details.deadline, copy=details.copy))
 
-    def implements(self, method: Method) -> bool | None:
-        return self._inner.implements(method)
-
     def device_observations(self, driver: CudaDriver) -> DeviceArray | None:
         return self._inner.device_observations(driver)
 
@@ -166,7 +154,7 @@ class InterceptedTransport(Transport):
         awaited, self._awaited, self._seen = self._awaited, None, None
         if awaited is not None:
             awaited.set_exception(ClosedError("the transport was closed before the frame came", backend=self.name))
-        self._inner.close()
+        super().close()
 
 
 class InterceptedAsyncCalls(AsyncCalls):

@@ -17,7 +17,6 @@ from lucky_transport.codec.envelope import (
     Popped,
     Record,
     TooLong,
-    decode_compact,
     encode_envelope,
 )
 from lucky_transport.deadline import Deadline
@@ -104,31 +103,27 @@ OpenCall = TypeVar("OpenCall")
 
 
 class BaseCalls(ABC, Generic[OpenCall]):
-    """One end of `pipe`. send_queue: sends its records.
+    """One end of `pipe`. send_queue: sends its records. open_calls: those that have not ended, by number.
 
-    The first error that ends the connection is kept in `_error`: it is the reason that calls are given.
+    error: the first one that ended the connection, and the reason that calls are given; None while it stands.
     """
 
     def __init__(
         self, pipe: Pipe, send_queue: SendQueue, max_message_bytes: int, refusal: Callable[[int, int], TransportError]
     ) -> None:
         self.send_queue = send_queue
-        self._pipe = pipe
-        self._calls: dict[int, OpenCall] = {}
+        self.pipe = pipe
+        self.open_calls: dict[int, OpenCall] = {}
         self._assemblies = Assemblies(max_message_bytes, refusal)
         self._refusal = refusal
         pipe.limit(max_message_bytes)
-        self._error: TransportError | None = None
-
-    @property
-    def open_calls(self) -> int:
-        """Calls that have not ended."""
-        return len(self._calls)
+        self.error: TransportError | None = None
 
     def forget(self, correlation_id: int) -> None:
         """Ignore what still comes for this call: it has ended."""
-        self._calls.pop(correlation_id, None)
-        self._assemblies.drop(correlation_id)
+        self.open_calls.pop(correlation_id, None)
+        if self._assemblies.parts:
+            self._assemblies.drop(correlation_id)
 
     def post(self, envelope: Record | CompactFields, correlation_id: int = 0, message_bytes: int = 0) -> None:
         """Send an envelope now or as soon as there is free space. Never blocks; an error ends the connection."""
@@ -146,14 +141,14 @@ class BaseCalls(ABC, Generic[OpenCall]):
             self._refuse(correlation_id, error.error)
             return
         if record is not None:
-            self._on_record(decode_compact(whole(record, correlation_id)))
+            self._on_record(whole(record, correlation_id))
 
     def _keep_error(self, error: TransportError) -> bool:
         """Keep why the connection ended; False when it had ended before."""
-        if self._error is not None:
+        if self.error is not None:
             return False
         # The frames of the error and of what led to it hold this connection, and its memory.
-        self._error = copy_error(error, "")
+        self.error = copy_error(error, "")
         return True
 
     @abstractmethod

@@ -36,7 +36,7 @@ from lucky_transport.errors import Cancelled, ClosedError, PeerTimeout, SpecErro
 from lucky_transport.messages.method import Flow
 from lucky_transport.rpc.base_call import BaseCalls
 from lucky_transport.rpc.client_call import ClientCall
-from lucky_transport.rpc.completion_thread import CompletionThread
+from lucky_transport.rpc.completion_thread import NO_GROUP, CallGroup, CompletionThread
 from lucky_transport.rpc.error_envelope import GOAWAY, Metadata, copy_error, name_of
 from lucky_transport.rpc.flow_control import window_of
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT, too_large
@@ -62,8 +62,9 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
     is_relay: the answerer carries calls on to another server; set by what connects.
 
     For event loops: `pump()` handles everything that has come, unless a thread waits and does so anyway, and never
-    blocks. `expect()` says that an answer is expected; it is True where that may come sooner than a sleeper wakes:
-    `look`, `pump` and `arm` then.
+    blocks. `fileno()` is a descriptor that turns readable when it may have something to do; -1 where the pipe has none.
+    `expect()` says that an answer is expected; it is True where that may come sooner than a sleeper wakes: `look`,
+    `pump` and `arm` then.
 
     on_break: called with the reason when the connection ends, from any thread; it must not block. It may be called
     twice.
@@ -84,12 +85,12 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         self._claim = no_source if images is None else images.claim
         self.on_break: Callable[[TransportError], None] | None = None
         self.waiters = LeaderFollowers(pipe, self._on_record, self._break)
-        self.pump, self.expect = self.waiters.read_waiting, pipe.expect
+        self.pump, self.expect, self.fileno = self.waiters.read_waiting, pipe.expect, pipe.fileno
         super().__init__(pipe, SendQueue(pipe, self.waiters.read_waiting), max_message_bytes, refusal)
         self._ids = itertools.count(1)
         self._requests = RequestEncoder(pipe.largest_record)
         self.note_answered = self._requests.note_answered
-        self._completion_thread = CompletionThread(self.waiters)
+        self._completion_threads: dict[CallGroup, CompletionThread] = {}
 
     def unary(self, method: int | str, payload: bytes, deadline: Deadline, metadata: Metadata = ()) -> bytes:
         """Return the response to one request, for a method given by id or, without one, by its full name.
@@ -102,9 +103,14 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         return answer.payload
 
     def exchange(
-        self, method: int | str, payload: bytes, deadline: Deadline | None, metadata: Metadata = ()
+        self,
+        method: int | str,
+        payload: bytes,
+        deadline: Deadline | None,
+        metadata: Metadata = (),
+        group: CallGroup = NO_GROUP,
     ) -> UnaryResult:
-        """Return all that came in response to one request; an error that the engine answered with is its `error`.
+        """Return all that came in response to one request; an error that ended it is its `error`.
 
         Without a deadline it waits as long as the engine lives. Raises PeerTimeout, PeerDied, ClosedError.
         """
@@ -114,11 +120,12 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         if remaining_ns <= 0 and deadline is not None:
             raise self.late(method, deadline)
         slot = UnaryResult()
-        self._calls[correlation_id] = slot
+        slot.group = group
+        self.open_calls[correlation_id] = slot
         try:
-            if self._error is not None:
-                self.check()
-            number = self._requests.number_of(method)
+            if self.error is not None or group.error is not None:
+                self.check(group)
+            number = self._requests.number_of(method) if isinstance(method, str) else method
             try:
                 sent = (
                     not metadata
@@ -150,6 +157,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         deadline: Deadline | None = None,
         metadata: Metadata = (),
         may_wait: bool = True,
+        group: CallGroup = NO_GROUP,
     ) -> ClientCall:
         """Start a call of any shape; `payload` is the request where requests are no stream.
 
@@ -159,14 +167,14 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         remaining_ns = self._remaining_ns(method, deadline)
         correlation_id = next(self._ids)
         window = window_of(flow)
-        number = self._requests.number_of(method)
+        number = self._requests.number_of(method) if isinstance(method, str) else method
         record = self._requests.encode(method, correlation_id, payload, remaining_ns, metadata, shape, window)
         call = ClientCall(self, correlation_id, method, opened(shape), window, deadline)
-        call.is_named = number is not None
-        self._calls[correlation_id] = call
+        call.is_named, call.group = number is not None, group
+        self.open_calls[correlation_id] = call
         try:
-            if self._error is not None:
-                self.check()
+            if self.error is not None or group.error is not None:
+                self.check(group)
             if may_wait:
                 self._send_request(record, correlation_id, method, deadline, call.is_ended, len(payload))
             else:
@@ -181,18 +189,15 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
     def on_end(self, call: ClientCall, callback: Callable[[], None]) -> None:
         """Read the call to its end, and keep its deadline, though no thread waits for it.
 
-        `callback()` is called once, when it has ended, on the connection's completion thread.
+        `callback()` is called once, when it has ended, on the completion thread of the call's group.
         """
-        self._completion_thread.watch(call, callback)
-
-    def fileno(self) -> int:
-        """Return a descriptor that turns readable when `pump` may have something to do; -1 where the pipe has none."""
-        return self._pipe.fileno()
+        thread = self._completion_threads.get(call.group) or CompletionThread(self.waiters)
+        self._completion_threads.setdefault(call.group, thread).watch(call, callback)
 
     def look(self, longest_ns: int) -> None:
         """Look for the answer that is expected, if there is one, for so long at most: before `pump`."""
-        if self._calls:
-            self._pipe.look(longest_ns)
+        if self.open_calls:
+            self.pipe.look(longest_ns)
 
     def arm(self) -> bool:
         """Have `fileno()` turn readable with the next record; True where there is one already, or soon: then `pump`
@@ -201,9 +206,19 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         Raises PeerDied, ClosedError, and the connection has then ended.
         """
         try:
-            return self._pipe.arm(bool(self._calls))
+            return self.pipe.arm(bool(self.open_calls))
         except TransportError as error:
             raise self._ended_by(error) from None
+
+    def end_calls(self, group: CallGroup) -> None:
+        """End every call of this group with its error; idempotent, from any thread."""
+        for correlation_id, call in tuple(self.open_calls.items()):
+            if call.group is group and group.error is not None:
+                call.on_error(group.error)
+                self.waiters.wake(call)
+                self.post(encode_compact(Kind.CANCEL, correlation_id, b""))
+                self.forget(correlation_id)  # last: what a signal handler interrupts is made again
+        self._completion_threads.pop(group, None)
 
     def close(self) -> None:
         """End every call with ClosedError and close the pipe; idempotent, from any thread."""
@@ -211,10 +226,10 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         if self.images is not None:
             self.images.close()
 
-    def check(self) -> None:
-        """Raise what ended the connection, if it has ended."""
-        if self._error is not None:
-            raise copy_error(self._error, self.backend)
+    def check(self, group: CallGroup = NO_GROUP) -> None:
+        """Raise what ended the connection, or the group, if one of them has ended."""
+        if (error := self.error or group.error) is not None:
+            raise copy_error(error, self.backend)
 
     def late(self, method: int | str, deadline: Deadline) -> PeerTimeout:
         """Return the error of a call that did not end in time."""
@@ -267,9 +282,9 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
 
     def _give_up(self, correlation_id: int, call: UnaryResult | ClientCall) -> None:
         """Drop a call whose answer is not awaited any more, and tell the engine as far as that is possible."""
-        was_open = self._calls.pop(correlation_id, None) is not None
+        was_open = self.open_calls.pop(correlation_id, None) is not None
         self._assemblies.drop(correlation_id)
-        if was_open and self._error is None and not call.is_done():
+        if was_open and self.error is None and not call.is_done():
             with contextlib.suppress(TransportError):
                 self.send_queue.post(encode_compact(Kind.CANCEL, correlation_id, b""))
 
@@ -289,14 +304,14 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         kind, correlation_id, payload, _, _, dropped, image = record
         if image is not None:
             payload = self._claim(payload, (image,))
-        call = self._calls.get(correlation_id)
+        call = self.open_calls.get(correlation_id)
         if call is None:
             return  # given up
         if kind == _STREAM_ITEM:
             call.on_item(payload, dropped)
         elif kind == _RESPONSE:
             call.on_response(payload, ())
-            self._calls.pop(correlation_id, None)
+            self.open_calls.pop(correlation_id, None)
         else:
             self._on_envelope(decode_envelope(record))
             return
@@ -304,7 +319,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
             self.waiters.wake_followers(call)
 
     def _on_items(self, correlation_id: int, payloads: list[bytes]) -> None:
-        call = self._calls.get(correlation_id)
+        call = self.open_calls.get(correlation_id)
         if call is not None:
             call.on_items(payloads)
             if call.gates:
@@ -313,7 +328,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
     def _on_envelope(self, envelope: Envelope) -> None:
         correlation_id = envelope.correlation_id
         if envelope.kind is Kind.FRAGMENT:
-            if correlation_id in self._calls:
+            if correlation_id in self.open_calls:
                 self._on_client_fragment(envelope)
             else:
                 self._assemblies.drop(correlation_id)
@@ -324,7 +339,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         if envelope.images:  # claimed even when the call was given up: then the claim gives the places back
             places = [ImageRef(place.length, place.file, place.slot, place.number) for place in envelope.images]
             envelope.payload = cast(Any, self._claim(envelope.payload, places))
-        call = self._calls.get(correlation_id)
+        call = self.open_calls.get(correlation_id)
         if call is not None:
             call.on_envelope(envelope)
             if call.is_done():
@@ -333,7 +348,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
 
     def _on_client_fragment(self, fragment: Envelope) -> None:
         """Handle it once: a signal handler that interrupts that ends the call, whose message would have a gap."""
-        self.waiters.record = None
+        self.waiters.redo = None
         try:
             self._on_fragment(fragment)
         except TransportError:
@@ -343,7 +358,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
             raise
 
     def _refuse(self, correlation_id: int, error: TransportError) -> None:
-        call = self._calls.get(correlation_id)
+        call = self.open_calls.get(correlation_id)
         if call is not None:
             self._give_up(correlation_id, call)
             call.on_error(error)
@@ -355,18 +370,18 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
     def _ended_by(self, error: TransportError) -> TransportError:
         """End the connection for this error; return what a caller raises, the first error that ended it."""
         self._break(error)
-        return copy_error(self._error or error, self.backend)
+        return copy_error(self.error or error, self.backend)
 
     def _break(self, error: TransportError) -> None:
         """End everything for this reason; the first one counts."""
         self._keep_error(error)
-        error = self._error or error
-        for correlation_id, call in tuple(self._calls.items()):
+        error = self.error or error
+        for correlation_id, call in tuple(self.open_calls.items()):
             call.on_error(error)
             self.waiters.wake(call)
-            self._calls.pop(correlation_id, None)
+            self.open_calls.pop(correlation_id, None)
         self.send_queue.close()
-        self._pipe.close()
+        self.pipe.close()
         on_break = self.on_break
         if on_break is not None:
             on_break(error)

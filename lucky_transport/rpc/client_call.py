@@ -1,4 +1,14 @@
-"""One call of any shape, as its caller sees it."""
+"""One call of any shape, as its caller sees it.
+
+It ends once. The state and the error change under the lock; whom that concerns is told afterwards (`_notify_end`):
+    what ends it                          at                      the engine is told   what came before it
+    the engine: a response, end, error    on_response, _on_end                         is read first
+    the connection; a record refused      on_error                                     is read first
+    the deadline, also of one `send`      expire, send            CANCEL               is read first, if no stream
+    the caller                            fail, cancel            CANCEL               is dropped
+A signal handler may raise anywhere in that. `_is_abort_done` has the next `_abort` tell what the last one did not, and
+`_has_read_end` keeps `fail` from changing an end that the caller has seen.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +21,7 @@ from lucky_transport.codec.envelope import CompactFields, Envelope, Kind, Record
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, PeerTimeout, StatusError, TransportError
 from lucky_transport.rpc.base_call import BaseCall
-from lucky_transport.rpc.completion_thread import CompletionThread
+from lucky_transport.rpc.completion_thread import NO_GROUP, CompletionThread
 from lucky_transport.rpc.error_envelope import Metadata, copy_error, error_in, from_metadata, name_of
 from lucky_transport.rpc.flow_control import ReceiveWindow, SendWindow, WindowSize
 from lucky_transport.rpc.leader_followers import LeaderFollowers
@@ -59,16 +69,16 @@ class ClientCall(BaseCall):
     call's deadline ends the call, a deadline given to `recv` or `send` only that wait.
 
     headers: metadata that came before all else; None until something came. has_started: something came before the end.
-    on_change: called after anything came for
-    the call or it was ended here, on the thread that noticed: time for another `try_recv` or `try_send`. It must not
-    wait and not make calls. gates, completion_thread: for `LeaderFollowers` and `CompletionThread`.
+    on_change: called after anything came for the call or it ended here, on the thread that noticed: time for another
+    `try_recv` or `try_send`. It must not wait and not make calls. gates: for `LeaderFollowers`. completion_thread: its.
     """
 
     _sends, _receives = CLIENT_SENDS, SERVER_SENDS
     _receive_window: ReceiveWindow
     is_named = False  # the server knew the method's number before
-    _is_read = False  # `recv` has told the end
-    _is_told = True  # the end, to the engine and to all who wait, unless a signal handler interrupted that
+    group = NO_GROUP
+    _has_read_end = False  # `recv` has returned None, or raised why the call ended
+    _is_abort_done = True  # the engine and all who wait are told, unless a signal handler interrupted `_abort`
 
     def __init__(
         self,
@@ -137,7 +147,7 @@ class ClientCall(BaseCall):
             if inbox:  # else `cancel` has dropped it
                 del inbox[0]  # no signal handler runs between this and the caller's assignment
                 return payload
-        self._is_read = True
+        self._has_read_end = True
         if self.error is not None:
             raise copy_error(self.error, self._backend)
         return None
@@ -185,8 +195,8 @@ class ClientCall(BaseCall):
             self.cancel()
             raise
         if not is_sent:
-            if not self._lose(self._calls.late(self._method, until or Deadline(0))):
-                self._tell_cancelled()
+            if not self._abort(self._calls.late(self._method, until or Deadline(0))):
+                self._post_cancel()
             self._note_sent(Kind.STREAM_ITEM)
 
     def try_send(self, payload: bytes) -> bool:
@@ -224,14 +234,14 @@ class ClientCall(BaseCall):
 
         No effect once `recv` has returned None or raised why the call ended.
         """
-        if self._lose(error) or not self._is_read:
+        if self._abort(error) or not self._has_read_end:
             self.error = error
             self._inbox.clear()
 
     def expire(self) -> None:
         """End the call if its deadline has passed."""
         if self.deadline is not None and self.deadline.expired:
-            self._lose(self._calls.late(self._method, self.deadline))
+            self._abort(self._calls.late(self._method, self.deadline))
 
     def __enter__(self) -> ClientCall:
         return self
@@ -261,7 +271,7 @@ class ClientCall(BaseCall):
                 self.trailing = trailing
                 self._state = following
                 self._inbox.append(payload)
-        self._tell_end()
+        self._notify_end()
 
     def on_envelope(self, envelope: Envelope) -> None:
         """Take any other envelope for this call."""
@@ -272,15 +282,15 @@ class ClientCall(BaseCall):
             self.on_response(envelope.payload, from_metadata(envelope.metadata))
         elif kind is Kind.CREDIT:
             self._note_received(kind)
-            self._calls.waiters.record = None  # from here on it may not be done again
+            self._calls.waiters.redo = None  # from here on it may not be done again
             self._send_window.granted_items += envelope.items
             self._send_window.granted_bytes += envelope.window
-            self._tell()
+            self._notify()
         elif kind is Kind.HEADERS:
             self._note_received(kind)
             self.headers = from_metadata(envelope.metadata)
             self.has_started = True
-            self._tell()
+            self._notify()
         else:
             self._on_end(envelope)
 
@@ -288,8 +298,8 @@ class ClientCall(BaseCall):
         """The connection has ended, or what came could not be taken."""
         with self._lock:
             if self._state is not _ENDED:
-                self._fail(error)
-        self._tell_end()
+                self._set_ended(error)
+        self._notify_end()
 
     def _take_items(self, payloads: Sequence[Any], dropped: int) -> None:
         with self._lock:
@@ -303,7 +313,7 @@ class ClientCall(BaseCall):
                 self.headers = ()
             self.has_started = True
             self._receive_window.arrived(payloads)
-            self._calls.waiters.record = None  # from here on it may not be done again
+            self._calls.waiters.redo = None  # from here on it may not be done again
             self._inbox.extend(payloads)
         if self.on_change is not None:
             self.on_change()
@@ -314,11 +324,11 @@ class ClientCall(BaseCall):
                 following = self._after_receiving(envelope.kind)
                 self.dropped = max(self.dropped, envelope.dropped)
                 if envelope.kind is Kind.ERROR:
-                    self._fail(error_in(envelope))
+                    self._set_ended(error_in(envelope))
                 else:
                     self.trailing = from_metadata(envelope.metadata)
                     self._state = following
-        self._tell_end()
+        self._notify_end()
 
     # -- within -------------------------------------------------------------------------------------------------------
 
@@ -340,42 +350,42 @@ class ClientCall(BaseCall):
         self.expire()
         return self._state is _ENDED
 
-    def _lose(self, error: TransportError) -> bool:
+    def _abort(self, error: TransportError) -> bool:
         """End the call for this reason and tell the engine; False when it had ended."""
         with self._lock:
             is_first = self._state is not _ENDED
             if is_first:
-                self._fail(error)
-                self._is_told = False
-        if not self._is_told:
+                self._set_ended(error)
+                self._is_abort_done = False
+        if not self._is_abort_done:
             self._calls.forget(self.correlation_id)
-            self._tell_cancelled()
+            self._post_cancel()
             self._calls.waiters.wake(self)
-            self._tell_end()
-            self._is_told = True
+            self._notify_end()
+            self._is_abort_done = True
         return is_first
 
-    def _fail(self, error: TransportError) -> None:
+    def _set_ended(self, error: TransportError) -> None:
         """End with this error; the lock is held."""
         self.error = error
         if isinstance(error, StatusError):
             self.trailing = error.trailing
         self._state = _ENDED
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self.on_change is not None:
             self.on_change()
 
-    def _tell_end(self) -> None:
+    def _notify_end(self) -> None:
         if self.headers is None:
             self.headers = ()
         if self.error is None and not self.is_named:
             self._calls.note_answered(self._method, self.correlation_id)
-        self._tell()
+        self._notify()
         if self.completion_thread is not None:
             self.completion_thread.note_end(self)
 
-    def _tell_cancelled(self) -> None:
+    def _post_cancel(self) -> None:
         self._calls.send_queue.post_from_finalizer(encode_compact(Kind.CANCEL, self.correlation_id, b""))
 
     def _too_late(self, deadline: Deadline | None) -> TransportError:

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from lucky_transport.deadline import Deadline
+from lucky_transport.errors import TransportError
 from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.rpc.leader_followers import LeaderFollowers
 from lucky_transport.uninterrupted import open_gate, start_thread
@@ -28,8 +29,21 @@ class AsyncCall(Protocol):
     def expire(self) -> None: ...
 
 
+class CallGroup:
+    """Calls with a completion thread of their own, which may end before their connection does: those of one channel.
+
+    error: why none of them begins or goes on; it is set before `ClientCalls.end_calls`.
+    """
+
+    error: TransportError | None = None
+
+
+#: All calls that end by themselves or with their connection.
+NO_GROUP = CallGroup()
+
+
 class CompletionThread:
-    """Completes the asynchronous calls of one pipe, and keeps their deadlines. gates: see `Awaited`.
+    """Completes the asynchronous calls of one group over one pipe, and keeps their deadlines. gates: see `Awaited`.
 
     It waits among the `LeaderFollowers` like any other thread. What follows a call's end runs here, never on the thread
     that happened to read the end. Without calls it stays for a moment, for the next one, and then ends.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from lucky_transport.codec.envelope import AROUND_MESSAGE, Envelope, Kind, decode_compact, decode_envelope
+from lucky_transport.codec.envelope import AROUND_MESSAGE, Envelope, Kind, Popped, decode_compact, decode_envelope
 from lucky_transport.errors import RemoteProtocolError, SpecError, TransportError
 
 #: Bytes of the longest message that is put together unless the limit is raised: gRPC's default.
@@ -36,7 +36,7 @@ def too_large(length: int, limit: int) -> TransportError:
 
 
 class Assemblies:
-    """The unfinished long envelopes of one peer, by call; `limit` is the longest message in bytes.
+    """The unfinished long envelopes of one peer, by call (`parts`); `limit` is the longest message in bytes.
 
     refusal: makes the error for a message of (so many bytes, where so many are allowed).
     """
@@ -46,11 +46,11 @@ class Assemblies:
         self._refusal = refusal
         self._budget = max(_LEAST_BUDGET, 2 * limit)
         self._held = 0
-        self._parts: dict[int, tuple[bytearray, int]] = {}
+        self.parts: dict[int, tuple[bytearray, int]] = {}
         self._lock = threading.RLock()
 
     def __contains__(self, correlation_id: int) -> bool:
-        return correlation_id in self._parts
+        return correlation_id in self.parts
 
     def add(self, fragment: Envelope) -> bytes | None:
         """Take one fragment; return the whole envelope's record after its last one.
@@ -62,12 +62,12 @@ class Assemblies:
 
     def _add(self, fragment: Envelope) -> bytes | None:
         call, piece = fragment.correlation_id, fragment.payload
-        held = self._parts.get(call)
+        held = self.parts.get(call)
         if held is None:
             if fragment.offset:
                 return None  # the rest of a message that was refused or whose call has ended
             self._check_size(fragment)
-            held = self._parts[call] = (bytearray(), fragment.total)
+            held = self.parts[call] = (bytearray(), fragment.total)
         part, total = held
         if fragment.total != total or fragment.offset != len(part) or not piece or len(part) + len(piece) > total:
             raise RemoteProtocolError(
@@ -91,16 +91,16 @@ class Assemblies:
 
     def drop(self, correlation_id: int) -> None:
         """Forget what came of the call's message, from any thread; no effect when there is nothing."""
-        if correlation_id in self._parts:
+        if correlation_id in self.parts:
             with self._lock:
-                part = self._parts.pop(correlation_id, None)
+                part = self.parts.pop(correlation_id, None)
                 if part is not None:
                     self._held -= len(part[0])
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
-            self._parts.clear()
+            self.parts.clear()
             self._held = 0
 
     def _check_size(self, fragment: Envelope) -> None:
@@ -110,14 +110,15 @@ class Assemblies:
             raise TooLarge(fragment.correlation_id, self._refusal(length, self.limit))
 
 
-def whole(record: bytes, correlation_id: int) -> bytes:
-    """Return a record put together from fragments of that call; raises RemoteProtocolError when it holds another."""
-    fields = decode_compact(record)
-    if isinstance(fields, tuple):
-        kind, found = Kind(fields[0]), fields[1]
-    else:
-        envelope = decode_envelope(record)
-        kind, found = envelope.kind, envelope.correlation_id
-    if found != correlation_id or kind is Kind.FRAGMENT:
-        raise RemoteProtocolError(f"fragments of call {correlation_id} hold {kind.name} of call {found}")
-    return record
+def whole(record: bytes, correlation_id: int) -> Popped:
+    """Return what a ring hands out of a record: of one that was put together from fragments of that call.
+
+    Raises RemoteProtocolError when it holds another call's, and for anything but a sound envelope.
+    """
+    popped = decode_compact(record)
+    found = decode_envelope(popped)
+    if found.correlation_id != correlation_id or found.kind is Kind.FRAGMENT:
+        raise RemoteProtocolError(
+            f"fragments of call {correlation_id} hold {found.kind.name} of call {found.correlation_id}"
+        )
+    return popped

@@ -8,7 +8,16 @@
     follows         its gate opens: it was promoted      leads
     follows         its deadline passes                  leaves, and passes on a promotion that came meanwhile
 
-There is no reader thread. A record that a signal handler interrupts is handled by the next leader.
+There is no reader thread. A signal handler may raise after each statement; the order sees to it that no record is lost:
+
+    the leader's statement             a signal handler that raises then leaves
+    for leads in self._attempts        the lock taken and `leads` true: `finally` releases it
+    for self.redo in records           the record in `redo`: the next leader handles it
+    on_record(self.redo)               the same, from its beginning; nothing once `on_record` has set `redo` to None
+    self.redo = None                   nothing to be done again
+
+`for x in iterator: break` assigns the next item of an iterator that never ends, as `[x] = uninterrupted(...)` does, for
+less; `lucky_transport.uninterrupted` says why no signal handler runs in between.
 """
 
 from __future__ import annotations
@@ -50,7 +59,8 @@ class LeaderFollowers:
     """Decides which thread reads `pipe`.
 
     on_record: handles one record, from its beginning when it was interrupted. on_broken: handles the connection's last
-    error. record: what was taken from the pipe; None once nothing of it may be done again.
+    error. redo: the record that the next leader handles if the present one is interrupted; `on_record` sets it to None
+    before it does what may not be done twice.
     """
 
     def __init__(
@@ -62,7 +72,7 @@ class LeaderFollowers:
         self._pipe = pipe
         self._on_record, self._on_broken = on_record, on_broken
         self._records = map(methodcaller("pop_batch", 1), repeat(pipe))
-        self.record: Popped | ItemRun | TooLong | None = None
+        self.redo: Popped | ItemRun | TooLong | None = None
         self._have_none_lead()
         on_child(self._have_none_lead)  # where the leader is a thread of the parent
 
@@ -86,32 +96,29 @@ class LeaderFollowers:
         while in_time and not is_ready(awaited):
             leads = False
             try:
-                for leads in self._attempts:  # noqa: B007 - as `[leads] = uninterrupted(...)`, for less
+                for leads in self._attempts:  # noqa: B007 - see above
                     break
                 if leads:
                     self._leading = awaited
-                while leads and in_time and not is_ready(awaited):
-                    if self.record is None:
-                        for self.record in records:
+                of_batch = 0  # so many more are read before it checks
+                while leads and in_time and (of_batch or not is_ready(awaited)):
+                    if self.redo is None:
+                        for self.redo in records:
                             break
-                    if self.record is None:
+                    if self.redo is not None:
+                        on_record(self.redo)
+                        self.redo = None
+                        of_batch = (of_batch or batch) - 1
+                    elif of_batch:
+                        of_batch = 0
+                    else:
                         remaining_ns = _LONG_NS if deadline is None else deadline.at_ns - monotonic_ns()
                         in_time = remaining_ns > 0
                         if in_time:
                             self._pipe.wait(remaining_ns, bool(self._followers))
-                        continue
-                    on_record(self.record)
-                    self.record = None
-                    for _ in range(batch - 1):
-                        for self.record in records:
-                            break
-                        if self.record is None:
-                            break
-                        on_record(self.record)
-                        self.record = None
             except TransportError as error:
                 self._on_broken(error)
-                self.record = None  # last: one that breaks the connection does so again if that is interrupted
+                self.redo = None  # last: one that breaks the connection does so again if that is interrupted
             finally:
                 if leads:
                     self._leading = None
@@ -127,19 +134,19 @@ class LeaderFollowers:
         records = self._records
         leads = False
         try:
-            for leads in self._attempts:  # noqa: B007 - as in `wait`
+            for leads in self._attempts:  # noqa: B007 - see above
                 break
             while leads:
-                if self.record is None:
-                    for self.record in records:
+                if self.redo is None:
+                    for self.redo in records:
                         break
-                if self.record is None:
+                if self.redo is None:
                     break
-                self._on_record(self.record)
-                self.record = None
+                self._on_record(self.redo)
+                self.redo = None
         except TransportError as error:
             self._on_broken(error)
-            self.record = None
+            self.redo = None
         finally:
             if leads:
                 self._reading.release()

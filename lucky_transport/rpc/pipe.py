@@ -47,6 +47,10 @@ class RecordWriter(Protocol):
 class RecordReader(Protocol):
     """What pops records, for one thread at a time."""
 
+    def ready(self) -> bool:
+        """True when there is a record to pop; from any thread."""
+        ...
+
     def pop_batch(self, limit: int, /) -> Popped | ItemRun | TooLong | None:
         """Return the oldest record from the peer, None when there is none: see `Popped`.
 

@@ -40,28 +40,21 @@ class MethodNameEncoder:
             self._numbers[name] = number
 
 
-class MethodNameDecoder:
-    """The server's table."""
-
-    def __init__(self) -> None:
-        self._names: dict[int, str] = {}
+class MethodNameDecoder(dict[int, str]):
+    """The server's table, by number. Looking up a number that was never given raises RemoteProtocolError."""
 
     def note(self, number: int, correlation_id: int, name: str) -> None:
         """Take a request with both name and number. Raises RemoteProtocolError for more than any caller gives."""
         if number == FIRST_NUMBER + correlation_id:
-            if len(self._names) >= _MOST_TAKEN:
+            if len(self) >= _MOST_TAKEN:
                 raise RemoteProtocolError(f"the caller has given {_MOST_TAKEN} methods numbers, and gives one more")
-            self._names[number] = name
+            self[number] = name
 
-    def name(self, number: int) -> str:
-        """Return the name of a method with a number. Raises RemoteProtocolError for one that was never given."""
-        name = self._names.get(number)
-        if name is None:
-            raise RemoteProtocolError(
-                f"a request for method {number}, a number that this caller has not given",
-                hint="the peer is broken or speaks another protocol; connect again",
-            )
-        return name
+    def __missing__(self, number: int) -> str:
+        raise RemoteProtocolError(
+            f"a request for method {number}, a number that this caller has not given",
+            hint="the peer is broken or speaks another protocol; connect again",
+        )
 
 
 class RequestEncoder:
@@ -70,10 +63,8 @@ class RequestEncoder:
     def __init__(self, largest: int) -> None:
         self._read_bytes = min(largest, _ALWAYS_READ)
         self._names = MethodNameEncoder()
-
-    def number_of(self, method: int | str) -> int | None:
-        """Return the id or number by which requests name the method; None while they need its name."""
-        return self._names.get(method) if isinstance(method, str) else method
+        #: Returns the number by which requests name a method, None while they need its name.
+        self.number_of = self._names.get
 
     def encode(
         self,
@@ -92,7 +83,7 @@ class RequestEncoder:
         Raises TypeError for metadata of other types.
         """
         path = ""
-        number = self.number_of(method)
+        number = self.number_of(method) if isinstance(method, str) else method
         if number is None:
             path = str(method)
             number = self._names.number(path, correlation_id)

@@ -85,7 +85,7 @@ class ServerCalls(BaseCalls[ServerCall]):
             for _ in range(_BATCH):
                 if self.send_queue.pending_bytes > CONGESTED_BYTES:
                     return False
-                record = self._pipe.pop_batch(1)
+                record = self.pipe.pop_batch(1)
                 if record is None:
                     break
                 self._on_record(record)
@@ -97,20 +97,18 @@ class ServerCalls(BaseCalls[ServerCall]):
     def close(self, error: TransportError | None = None) -> None:
         """End every call, with `error` as the reason its handler sees; idempotent, from any thread."""
         self._keep_error(error or ClosedError("the connection is closed"))
-        assert self._error is not None
-        for correlation_id in tuple(self._calls):
-            call = self._calls.get(correlation_id)
-            if call is not None:
-                call.lose(self._error)
+        assert self.error is not None
+        for call in tuple(self.open_calls.values()):
+            call.lose(self.error)
         self._assemblies.clear()
         self.send_queue.close()
-        self._pipe.close()
+        self.pipe.close()
         if self.images is not None:
             self.images.close()
 
     def shut_down(self, error: TransportError) -> None:
         """Tell the caller of every call, and of all that would come, that it ends here; then `close`."""
-        for call in tuple(self._calls.values()):
+        for call in tuple(self.open_calls.values()):
             call.abort(error)
         self.post(encode_envelope(error_envelope(0, GOAWAY, error)), GOAWAY)
         self.close(error)
@@ -151,19 +149,20 @@ class ServerCalls(BaseCalls[ServerCall]):
             return
         if kind == _REQUEST:
             respond = self._inline.get(method)
-            if respond is not None and correlation_id not in self._calls and correlation_id != GOAWAY:
+            if respond is not None and correlation_id not in self.open_calls and correlation_id != GOAWAY:
                 self._highest = max(self._highest, correlation_id)
                 try:
                     response = respond(payload, self.peer, deadline_ns)
                 except TransportError as error:
-                    self._calls[correlation_id] = call = ServerCall(self, method, correlation_id, deadline_ns, payload)
+                    call = ServerCall(self, method, correlation_id, deadline_ns, payload)
+                    self.open_calls[correlation_id] = call
                     call.fail(error)
                 else:
                     self.post_payload(correlation_id, _RESPONSE, response)
             else:
                 call = ServerCall(self, method, correlation_id, deadline_ns, payload)
                 if method >= FIRST_NUMBER:
-                    call.path = self._named.name(method)
+                    call.path = self._named[method]
                 self._open(call)
         elif kind == _STREAM_ITEM:
             call = self._known(correlation_id, Kind.STREAM_ITEM)
@@ -192,14 +191,14 @@ class ServerCalls(BaseCalls[ServerCall]):
         if request.path:
             self._named.note(request.method, request.correlation_id, request.path)
         else:
-            request.path = self._named.name(request.method)
+            request.path = self._named[request.method]
 
     def _known(self, correlation_id: int, kind: Kind) -> ServerCall | None:
         """Return the call, None when it has ended. Raises RemoteProtocolError when there never was one.
 
         A caller may cancel a request that it could not send.
         """
-        call = self._calls.get(correlation_id)
+        call = self.open_calls.get(correlation_id)
         if call is None and correlation_id > self._highest and kind is not Kind.CANCEL:
             raise RemoteProtocolError(
                 f"{kind.name} for call {correlation_id}, which was never opened",
@@ -209,21 +208,21 @@ class ServerCalls(BaseCalls[ServerCall]):
 
     def _open(self, call: ServerCall) -> None:
         correlation_id = call.correlation_id
-        if correlation_id in self._calls or correlation_id == GOAWAY:
+        if correlation_id in self.open_calls or correlation_id == GOAWAY:
             raise RemoteProtocolError(f"a request with the number {correlation_id}, which is none or of an open call")
         self._highest = max(self._highest, correlation_id)
-        self._calls[correlation_id] = call
-        if len(self._calls) > MAX_CALLS:
+        self.open_calls[correlation_id] = call
+        if len(self.open_calls) > MAX_CALLS:
             call.fail(Busy(f"{MAX_CALLS} calls of this client are open", hint="wait for some of them"))
             return
-        if self.takes(correlation_id, call.payload):
+        if len(call.payload) <= self._max_message_bytes or self.takes(correlation_id, call.payload):
             self._begin(call)
 
     def _on_send_error(self, error: TransportError) -> None:
         self._keep_error(error)  # `feed` finds out that the caller is gone
 
     def _refuse(self, correlation_id: int, error: TransportError) -> None:
-        call = self._calls.get(correlation_id)
+        call = self.open_calls.get(correlation_id)
         if call is not None:
             call.abort(error)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import monotonic_ns
 
 from lucky_transport.call import Call
 from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_envelope, encode_record
@@ -14,7 +15,7 @@ from lucky_transport.rpc.lifecycle import Shape, StreamState, after, opened
 from lucky_transport.rpc.server_items import ServerConnection, ServerItems
 
 #: Looking up a member of an enumeration takes as long as calling a function.
-_ENDED = StreamState.ENDED
+_ENDED, _ASKED = StreamState.ENDED, opened(Shape.UNARY)
 #: Where the answer is a stream; a flag's own `&` takes a microsecond.
 _TO_CALLER = int(Shape.SERVER_STREAM)
 
@@ -26,10 +27,11 @@ class ServerCall(ServerItems):
     caller has ended has no effect. The caller's cancel, deadline and death end the call from outside.
 
     method: id, 0 where the caller named it by `path`. shape: which sides are streams, as the caller says. payload: the
-    request, b"" where requests are streamed. deadline: None where the caller set none.
+    request, b"" where requests are streamed. deadline: None where the caller set none. metadata: what the caller sent
+    along, in its order.
     """
 
-    __slots__ = ("_call", "_metadata", "method", "path", "payload", "shape")
+    __slots__ = ("_call", "metadata", "method", "path", "payload", "shape")
 
     def __init__(
         self,
@@ -41,7 +43,10 @@ class ServerCall(ServerItems):
         shape: int = 0,
     ) -> None:
         super().__init__(
-            correlation_id, opened(shape), Deadline(deadline_ns / 1e9) if deadline_ns else None, calls.lock
+            correlation_id,
+            opened(shape) if shape else _ASKED,
+            Deadline(deadline_ns / 1e9) if deadline_ns else None,
+            calls.lock,
         )
         self.method = method
         self.path = ""
@@ -50,7 +55,7 @@ class ServerCall(ServerItems):
         self.on_change = None
         self._calls = calls
         self._call: Call | None = None
-        self._metadata: Metadata = ()
+        self.metadata: Metadata = ()
         if shape:
             self._open_streams()
 
@@ -60,7 +65,7 @@ class ServerCall(ServerItems):
         call = cls(calls, request.method, request.correlation_id, request.deadline_ns, request.payload, request.streams)
         call.path = request.path
         if request.metadata:
-            call._metadata = from_metadata(request.metadata)
+            call.metadata = from_metadata(request.metadata)
         if request.streams:
             call._send_window.add(request.items, request.window)
         return call
@@ -75,18 +80,13 @@ class ServerCall(ServerItems):
                 self._call = Call(
                     self._calls.peer,
                     self.deadline,
-                    self._metadata,
+                    self.metadata,
                     between_steps=self._calls.between_steps,
                     image_buffer=self._image_buffer if self.shape else None,
                 )
                 if self._state is _ENDED:
                     self._call.end()
             return self._call
-
-    @property
-    def metadata(self) -> Metadata:
-        """What the caller sent along, in its order."""
-        return self._metadata
 
     @property
     def peer(self) -> str:
@@ -108,7 +108,7 @@ class ServerCall(ServerItems):
     @property
     def is_over(self) -> bool:
         """True once the call has ended or its deadline has passed: its outcome is not awaited any more."""
-        return self._state is _ENDED or (self.deadline is not None and self.deadline.expired)
+        return self._state is _ENDED or (self.deadline is not None and monotonic_ns() >= self.deadline.at_ns)
 
     @property
     def is_ended(self) -> bool:
@@ -234,7 +234,8 @@ class ServerCall(ServerItems):
         with self._lock:
             if self.error is not None:
                 return False
-            self._state = after(self._sends, self._state, kind, self._what, ours=True)
+            following = self._sends[self._state].get(kind)
+            self._state = following or after(self._sends, self._state, kind, self._what, ours=True)
         return True
 
     def _ended(self, *, lost: bool) -> None:
@@ -243,7 +244,8 @@ class ServerCall(ServerItems):
             self._image_sink.end(lost=lost)
         if self._call is not None:
             self._call.end()
-        self._wake()
+        if self.shape or self.on_change is not None:
+            self._wake()
 
     def _wake(self) -> None:
         if self.shape:

@@ -7,6 +7,7 @@ from typing import Any
 
 from lucky_transport.codec.envelope import Envelope, Kind
 from lucky_transport.errors import RemoteProtocolError, StatusError, TransportError
+from lucky_transport.rpc.completion_thread import NO_GROUP, CallGroup
 from lucky_transport.rpc.error_envelope import Metadata, error_in, from_metadata
 
 
@@ -17,6 +18,7 @@ class UnaryResult:
     """
 
     # Attributes of the class until they are set: a call sets few of them, and needs no `__init__`.
+    group: CallGroup = NO_GROUP
     done: bool = False
     payload: Any = b""
     error: TransportError | None = None

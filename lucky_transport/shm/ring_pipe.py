@@ -59,8 +59,8 @@ def _no_rings() -> mmap:
 class RingPipe(ABC):
     """What the pipes have in common; each adds its own waits. See `lucky_transport.rpc.pipe.Pipe`.
 
-    peer: the other end's name. reader: the reading end, for a poller. `try_push`, `push`, `try_pop` and `pop_batch` are
-    those of the ends, without a function in between.
+    peer: the other end's name. reader: the reading end, for a poller. `try_push`, `push`, `ready`, `try_pop` and
+    `pop_batch` are those of the ends, without a function in between.
     """
 
     def __init__(self, what: str, peer: str, writer: native.RingWriter, reader: native.RingReader) -> None:
@@ -75,7 +75,7 @@ class RingPipe(ABC):
         if self._guard.closed:
             self._shut()
         self.try_push, self.push = writer.try_push, writer.push
-        self.try_pop, self.pop_batch = reader.try_pop, reader.pop_batch
+        self.ready, self.try_pop, self.pop_batch = reader.ready, reader.try_pop, reader.pop_batch
 
     @property
     def largest_record(self) -> int:

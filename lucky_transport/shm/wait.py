@@ -34,17 +34,6 @@ def strategy_code(name: str) -> int:
     return STRATEGIES[name]
 
 
-def spin(
-    readers: tuple[native.RingReader, ...], strategy: int, longest_ns: int, *, oversubscribed: bool = False
-) -> bool:
-    """Look at the readers for at most so long, with `block` once; True when one has something to pop.
-
-    oversubscribed: threads of this process want the core too, so `adaptive` gives it away between all looks.
-    """
-    code = OVERSUBSCRIBED if oversubscribed and strategy == STRATEGIES["adaptive"] else strategy
-    return native.spin(readers, code, longest_ns)
-
-
 class LoopLooks:
     """For how long an event loop looks for the next record before it sleeps, as its last waits taught it.
 

@@ -49,6 +49,7 @@ _LABELS = {
     "kit-csharp": "an engine in C#",
     "inproc": "same process",
     "limit": "native limit",
+    "pipes": "two pipes",
 }
 
 

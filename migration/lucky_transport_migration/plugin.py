@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from lucky_transport.hookspecs import CommandInfo, EngineInfo, InterceptorInfo, RouterPlugin, TransportInfo, hookimpl
 
-__all__: list[str] = []
-
-
 #: Commands in `cli`: name, what it does, the extra that it needs, and the section of the help.
 _COMMANDS = (
     ("demo", "step one batch over gRPC and shm, side by side", "bench", "run"),

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
     from lucky_transport_migration.side_by_side.hooks import Hooks
 
-__all__: list[str] = []
 
 _HOOKS = "lucky_transport side by side"
 

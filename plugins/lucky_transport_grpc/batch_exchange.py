@@ -12,9 +12,9 @@ from lucky_transport.errors import RemoteProtocolError, TransportError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 from lucky_transport_grpc import _pb
+from lucky_transport_grpc.codec import unpack
 from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.exchange import CallsUnderWay, Exchange
-from lucky_transport_grpc.packing import unpack
 
 _PATH = "/lucky_transport.v1.BatchService/Exchange"
 

@@ -17,7 +17,7 @@ from lucky_transport.host.host import Host
 from lucky_transport.spec.actions import check_actions, check_control
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.caller import Caller
-from lucky_transport_grpc.packing import unpack
+from lucky_transport_grpc.codec import unpack
 
 _PATH = "/lucky_transport.v1.BatchService/"
 

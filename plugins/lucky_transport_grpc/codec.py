@@ -1,8 +1,12 @@
-"""Messages of the core (dataclasses) to and from protobuf, derived from the dataclasses' annotations."""
+"""Messages of the core (dataclasses) to and from protobuf, derived from the dataclasses' annotations; arrays as
+packed bytes.
+"""
 
 from __future__ import annotations
 
+import math
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
@@ -10,7 +14,9 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
+from numpy.typing import NDArray
 
+from lucky_transport.errors import TransportError
 from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.methods import Method
 from lucky_transport.messages.scalars import one_of_fields
@@ -208,3 +214,26 @@ def _message_in(payload: bytes, pb: type[Message], kind: type, what: str) -> Any
     if message.ByteSize() != size:
         raise ValueError(f"a {what} has fields that this version does not know")
     return decode(message, kind)
+
+
+if sys.byteorder != "little":  # pragma: no cover - no such machine runs an engine
+    raise ImportError("lucky_transport packs arrays on little-endian machines only")
+
+
+def unpack(what: str, data: bytes, dtype: str, shape: tuple[int, ...], refusal: type[TransportError]) -> NDArray[Any]:
+    """Return `data` as a read-only array of `dtype` and `shape` that shares its memory and keeps it alive.
+
+    It is row-major, little-endian and without padding.
+
+    Raises `refusal`, naming `what`, when the sizes do not fit.
+    """
+    kind = np.dtype(dtype)
+    # a peer's bytes are checked before the first view of them exists
+    expected = math.prod(shape) * kind.itemsize
+    if len(data) != expected:
+        raise refusal(f"{what}: {len(data)} bytes, expected {expected} ({dtype} {shape})", backend="grpc")
+    if kind.kind == "b":  # any nonzero byte is true; NumPy only knows 1
+        array = (np.frombuffer(data, np.uint8) != 0).reshape(shape)
+        array.flags.writeable = False
+        return array
+    return np.frombuffer(data, kind).reshape(shape)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, SpecError, Unimplemented
@@ -31,12 +32,8 @@ _POLL_S = 0.2
 MAX_AGENTS = 4096
 
 
-class TypedCall(Protocol):
-    """Makes one typed call."""
-
-    def __call__(self, method: Method, request: Any, deadline: Deadline) -> Any:
-        """Return the response; raises TransportError."""
-        ...
+#: Makes one typed call: takes its method, request and deadline, and returns the response; raises TransportError.
+TypedCall = Callable[[Method, Any, Deadline], Any]
 
 
 def read_spec(call: TypedCall, deadline: Deadline) -> BatchSpec | None:

@@ -18,8 +18,7 @@ from lucky_transport.uninterrupted import start_thread
 from lucky_transport_grpc.address import SocketFile, bind_failure, service_of, target_of
 from lucky_transport_grpc.caller import ServerContext, is_gone
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_grpc.services import HostServices
-from lucky_transport_grpc.typed_service import MAX_STREAMS
+from lucky_transport_grpc.services import MAX_STREAMS, HostServices
 
 #: Every stream holds a thread, and so does every call that waits for the engine; they are made when they are needed.
 _MAX_WORKERS = 512 + MAX_STREAMS

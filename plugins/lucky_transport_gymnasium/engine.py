@@ -26,8 +26,8 @@ from lucky_transport.messages import (
     SetSeedsResponse,
     SimulationContract,
 )
+from lucky_transport.spec.array_spec import fitting
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from lucky_transport.spec.casting import fitting
 from lucky_transport.spec.composite import Part, Path, arrays, nested, place, tree_of
 from lucky_transport.spec.spaces import array_of
 from lucky_transport_gymnasium.making import make_envs

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import ConfigError, SpecError, did_you_mean
-from lucky_transport.spec.casting import fitting
+from lucky_transport.spec.array_spec import fitting
 from lucky_transport_libenv.interface import DTYPES, MAX_NAME_BYTES, Dtype, Option, Options
 
 _INT32 = np.iinfo(np.int32)

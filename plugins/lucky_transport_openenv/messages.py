@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.json_codec import JsonStyle
 from lucky_transport.spec.actions import Bounds
+from lucky_transport.spec.array_spec import fitting
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, Part
-from lucky_transport.spec.casting import fitting
 from lucky_transport.spec.composite import arrays, nested, place, tree_of, views
 
 _SCALARS: dict[str, dict[str, Any]] = {

@@ -1,7 +1,7 @@
 """What an agent may call, as MCP tools: the engine's typed methods, and playing an episode.
 
-A typed method is the tool `service_method` ("scene_get_info"), with the fields of its request as arguments. Its side
-effects are in the tool's annotations, and in words in its description: not every agent reads annotations.
+A typed method is the tool `service_method` ("scene_get_scene_info"), with the fields of its request as arguments. Its
+side effects are in the tool's annotations, and in words in its description: not every agent reads annotations.
 """
 
 from __future__ import annotations

@@ -18,9 +18,8 @@ from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.errors import is_local_timeout
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
-from lucky_transport_openra.errors import from_bridge
 from lucky_transport_openra.options import grpc_endpoint
-from lucky_transport_openra.wire import LOOK, METHODS
+from lucky_transport_openra.wire import LOOK, METHODS, from_bridge
 
 _T = TypeVar("_T")
 

@@ -135,7 +135,7 @@ class Supervisor:
         self.stop()
         if self._failures >= _MOST_FAILURES:
             raise NotReachable(
-                f"openra failed {self._failures} times in a row, last with {words}",
+                f"openra failed {self._failures} times in a row, last with {words or 'no process'}",
                 backend="openra",
                 hint="mend it, then start anew",
             )

@@ -48,7 +48,8 @@ class ClientOptions:
 
 _BOTH = {"map": EndpointOption(str, "a map", "map_name"), "bots": EndpointOption(str, "an opponent")}
 _SERVER = {
-    **_BOTH,
+    "map": EndpointOption(lambda text: text.removesuffix(".oramap"), "a map", "map_name"),
+    "bots": _BOTH["bots"],
     "rate": EndpointOption(number(1e6), "ticks a second, 0 = as fast as it can", "rate_hz"),
     "planning": EndpointOption(switch, "1 or 0"),
 }
@@ -63,8 +64,7 @@ _CLIENT = {
 
 def server_options(endpoint: Endpoint, longest_s: float) -> ServerOptions:
     """Return what the endpoint says to a server; raises ConfigError."""
-    values = read_options(endpoint, _SERVER, backend="openra", others=_CLIENT)
-    return ServerOptions(**values, longest_s=longest_s)
+    return ServerOptions(**read_options(endpoint, _SERVER, backend="openra", others=_CLIENT), longest_s=longest_s)
 
 
 def client_options(endpoint: Endpoint) -> ClientOptions:

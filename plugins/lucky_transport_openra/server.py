@@ -19,11 +19,10 @@ from lucky_transport.host.host import Host
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.server import GrpcServer
 from lucky_transport_openra import _pb
-from lucky_transport_openra.errors import refuse_bridge
 from lucky_transport_openra.options import ServerOptions, grpc_endpoint, server_options
 from lucky_transport_openra.service import BridgeService
 from lucky_transport_openra.stream import GameStream
-from lucky_transport_openra.wire import METHODS, BridgeCodec
+from lucky_transport_openra.wire import METHODS, BridgeCodec, refuse_bridge
 
 
 def server(endpoint: Endpoint, settings: Settings) -> BridgeServer:

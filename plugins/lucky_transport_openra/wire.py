@@ -1,20 +1,24 @@
-"""The bridge's wire, as both ends need it: its methods, one row each, and a world's messages as the bridge's.
+"""The bridge's wire, as both ends need it: its methods, one row each, its statuses, a world's messages as the bridge's.
 
 Methods, their paths, arities and classes come from the descriptors. Messages are derived from equal names of fields.
+
+The bridge has a column beside the one table of statuses, `lucky_transport.errors`: where the original engine answers
+another status, and what its statuses and texts are raised as.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from google.protobuf.message_factory import GetMessageClass
 
-from lucky_transport.errors import Unimplemented
+from lucky_transport.errors import Busy, PeerDied, SessionEnded, Status, TransportError, Unimplemented, UnknownSession
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.world import Worlds
 from lucky_transport_grpc import codec
+from lucky_transport_grpc.errors import from_rpc, is_ours, refuse
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
 
@@ -96,3 +100,35 @@ class BridgeCodec:
     def action_to_wire(self, message: Any) -> Any:
         """Return a world's action as an `AgentAction`."""
         return codec.encode(message, self._action, _pb.AgentAction)
+
+
+_Code = grpc.StatusCode
+
+#: What the original says, word for word, when no worker is free: clients may look for it.
+BUSY = "All worker slots busy, retry later"
+
+#: The statuses of the bridge's methods that differ from the one table. The original looks five minutes for a session
+#: that it does not know and then tells that none became available; its clients try again on that.
+STATUSES: Mapping[type[TransportError], Status] = {UnknownSession: Status.UNAVAILABLE}
+
+#: What a status without our metadata is raised as, with the remedy, where the table of all gRPC says something else.
+_RAISED: Mapping[Any, tuple[type[TransportError], str]] = {
+    _Code.ABORTED: (SessionEnded, "create another one"),
+    _Code.UNAVAILABLE: (PeerDied, "see whether the engine and the session still live"),
+}
+
+
+def refuse_bridge(context: Any, error: TransportError) -> NoReturn:
+    """End the call of `context` as the original engine would."""
+    if type(error) is Busy:
+        error = Busy(f"{BUSY} ({error})", backend=error.backend)
+    refuse(context, error, STATUSES.get(type(error)))
+
+
+def from_bridge(error: Any, peer: str) -> TransportError:
+    """Return our error for the failed call `error` (a grpc.RpcError) to the engine at `peer`."""
+    raised = _RAISED.get(error.code())
+    if is_ours(error) or raised is None:
+        return from_rpc(error, peer)
+    kind, hint = raised
+    return kind(f"engine at {peer}: {error.details()}", backend="openra", hint=hint)

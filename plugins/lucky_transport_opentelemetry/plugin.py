@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from lucky_transport.hookspecs import InterceptorInfo, hookimpl
 
-__all__: list[str] = []
-
 
 @hookimpl
 def lucky_transport_interceptors() -> list[InterceptorInfo]:

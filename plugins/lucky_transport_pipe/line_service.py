@@ -12,7 +12,6 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import EngineFailed, PeerTimeout
 from lucky_transport_pipe.connection import PipeConnection
 from lucky_transport_pipe.control import ENGINE, Control, ControlEvent, ControlState
-from lucky_transport_pipe.experiments import Experiments
 from lucky_transport_pipe.json_codec import ObjectCollector
 from lucky_transport_pipe.lines import (
     FROM_ENGINE_END,
@@ -24,7 +23,7 @@ from lucky_transport_pipe.lines import (
     warning_line,
 )
 from lucky_transport_pipe.options import SessionRules, changed
-from lucky_transport_pipe.run import Run
+from lucky_transport_pipe.run import Experiments, Run
 
 _log = logging.getLogger("lucky_transport")
 _LONGEST_WAIT_S = 3600.0

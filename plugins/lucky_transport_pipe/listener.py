@@ -15,8 +15,7 @@ from lucky_transport.errors import Busy, ConfigError, NotReachable
 from lucky_transport.found_file import remove_unused_socket
 from lucky_transport.limits import limit_reached
 from lucky_transport.shm.files import lockfile
-from lucky_transport.shm.files.liveness import peer_of
-from lucky_transport.shm.files.namespaces import process_name
+from lucky_transport.shm.files.liveness import peer_of, process_name
 from lucky_transport_pipe.address import BACKEND, lock_path, path_of
 from lucky_transport_pipe.connection import PipeConnection
 

@@ -27,9 +27,9 @@ from lucky_transport.shm.files.liveness import peer_of
 from lucky_transport.uninterrupted import start_thread
 from lucky_transport_pipe.address import BACKEND, lock_path, path_of
 from lucky_transport_pipe.connection import PipeConnection
-from lucky_transport_pipe.experiments import Experiments
 from lucky_transport_pipe.line_service import LineService
 from lucky_transport_pipe.options import SessionRules, rules_of
+from lucky_transport_pipe.run import Experiments
 
 _log = logging.getLogger("lucky_transport")
 #: How often an engine tries again to connect where a socket is that nobody listens at.

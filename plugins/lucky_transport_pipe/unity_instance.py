@@ -36,8 +36,8 @@ class UnityInstance(Instance):
     """An `Instance` under the other names.
 
     executable_args: "simulator_path" and "simulator_args", which hold `-p NAME` and whatever else the program takes;
-    None waits for an editor. no_timeout: every wait lasts until the engine answers or has gone. Any other keyword is
-    taken and has no effect, as in the original; the log names it.
+    None waits for an editor. no_timeout: every wait but that of `quit` lasts until the engine answers or has gone.
+    Any other keyword is taken and has no effect, as in the original; the log names it.
     """
 
     def __init__(

@@ -8,9 +8,8 @@ import time
 from lucky_transport import native
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, PeerTimeout
-from lucky_transport.shm.files.liveness import Process, start_time
+from lucky_transport.shm.files.liveness import Process, pid_namespace, start_time
 from lucky_transport.shm.files.lockfile import Lock
-from lucky_transport.shm.files.namespaces import pid_namespace
 from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.segment.segment import Segment

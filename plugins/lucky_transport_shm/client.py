@@ -1,15 +1,22 @@
 """The client's end of a segment: `ShmTransport`.
 
-`step` is one native call while all is well; the slow paths stand below it. A segment has one client that steps; a
-further client is a command client (`lucky_transport_shm.command_client`). After fork() the child's copy is closed, and
-the arrays that it holds stay readable.
+`step` is one native call, the channel's `exchange`, while the channel is fused and all is well. What is left to
+`_step_slowly`:
+
+    a step                                                      until
+    that was not published, or has no frame in a first slice    it alone
+    of a spec whose bounds only Python can count                ever (`_fuse`)
+    after an env was sent on its own                            all envs have been received (`recv_envs`)
+    after close() or fork(): refused                            ever
+
+A segment has one client that steps; a further client is a command client (`lucky_transport_shm.command_client`). After
+fork() the child's copy is closed, and the arrays that it holds stay readable.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,31 +24,26 @@ from numpy.typing import NDArray
 
 from lucky_transport import native
 from lucky_transport.config import Settings
-from lucky_transport.cuda.driver import CudaDriver
+from lucky_transport.cuda.libcuda import CudaDriver
 from lucky_transport.cuda.memory import DeviceArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import (
     Busy,
-    ClosedError,
     ConfigError,
     NotReachable,
-    PeerDied,
     PeerTimeout,
     RemoteProtocolError,
     SpecError,
-    TransportError,
 )
 from lucky_transport.fork import on_child
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.files import lockfile
-from lucky_transport.shm.files.liveness import LockHolder
-from lucky_transport.shm.files.namespaces import process_name
+from lucky_transport.shm.files.liveness import LockHolder, process_name
 from lucky_transport.shm.files.socket_path import live_socket
 from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.channel import Result, action_format, channel_offsets, peer_bits
-from lucky_transport.shm.segment.layout import EngineState
 from lucky_transport.shm.segment.segment import Segment, open_segment
 from lucky_transport.shm.segment.segment_files import remove_stale
 from lucky_transport.shm.segment.segment_pipe import SegmentPipe
@@ -51,9 +53,10 @@ from lucky_transport.shm.wait import strategy_code
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.transport import Capabilities, Frame
 from lucky_transport_shm.attachment import attach, detach
-from lucky_transport_shm.command_client import CommandTransport
+from lucky_transport_shm.client_lockstep import ClientLockstep
+from lucky_transport_shm.command_client import CallsTransport, CommandTransport
 from lucky_transport_shm.device import ClientDevice
-from lucky_transport_shm.env_client import EnvsTransport
+from lucky_transport_shm.env_client import ClientEnvs
 
 _READY, _SENT, _LOST, _CLOSED = LockstepState.READY, LockstepState.SENT, LockstepState.LOST, LockstepState.CLOSED
 
@@ -77,7 +80,8 @@ def connect(endpoint: Endpoint, settings: Settings) -> ShmTransport | CommandTra
         undo.callback(lock.release)
         engine = header.engine_of(segment.mapping, segment.lock_path)
         undo.callback(engine.close)
-        transport = ShmTransport(segment, lock, engine, settings, deadline)
+        attach(segment, lock, engine, deadline)
+        transport = ShmTransport(segment, lock, engine, settings)
         undo.pop_all()  # they are the transport's now
         return transport
 
@@ -97,85 +101,51 @@ def _connect_for_commands(segment: Segment, settings: Settings, deadline: Deadli
         ) from error
 
 
-class ShmTransport(EnvsTransport):
-    """Steps an engine through shared memory."""
+class ShmTransport(CallsTransport):
+    """Steps an engine through shared memory, as the client whose place is taken (`attach`)."""
 
-    name = "shm"
-
-    def __init__(
-        self, segment: Segment, lock: lockfile.Lock, engine: LockHolder, settings: Settings, deadline: Deadline
-    ) -> None:
-        self.spec = segment.spec
+    def __init__(self, segment: Segment, lock: lockfile.Lock, engine: LockHolder, settings: Settings) -> None:
+        self.spec = spec = segment.spec
+        layout = segment.layout
         self.capabilities = Capabilities(
-            zero_copy=True,
-            streams=True,
-            hold=segment.spec.hold,
-            images=True,
-            sessions=True,
-            async_envs=segment.layout.has_env_words,
+            zero_copy=True, streams=True, hold=spec.hold, images=True, sessions=True, async_envs=layout.has_env_words
         )
-        self._segment = segment
-        self._forked = False
+        self._segment, self._lock, self._engine, self._settings = segment, lock, engine, settings
         self._closing = threading.RLock()  # reentrant: a signal handler may close it too
-        self._is_released = False
-        self._engine_closed = False
-        mapping = segment.mapping
-        self._engine = engine
-        self._device = ClientDevice(segment, engine)
-        self._step_timeout_ns = int(settings.step_timeout_s * 1e9)
-        self._settings = settings
-        strategy = strategy_code(settings.wait)
-        self._lock = lock
-        attach(segment, lock, self._engine, deadline)
-        self._is_attached = True
-        buffers = [segment.buffers(slot) for slot in range(segment.layout.observation_slots)]
-        self.actions = buffers[0].actions
-        self.observation_slots = len(buffers)
+        self._is_attached, self._is_released = True, False
+        buffers = [segment.buffers(slot) for slot in range(layout.observation_slots)]
+        self.actions, self.observation_slots = buffers[0].actions, len(buffers)
         self._frames = tuple(map(Frame.showing, buffers))
-        self._state = LockstepState.READY
-        peer = peer_bits(header.get(mapping, "engine_features"))
-        bounds = Bounds(self.spec.action)
-        counts_natively = _counts_natively(bounds)
-        self._channel = native.ClientChannel(
-            mapping,
-            channel_offsets(segment.layout, self.spec.num_envs),
-            action_format(self.spec, bounds if counts_natively else None),
-            strategy=strategy,
-            peer=peer,
-        )
-        self._native_send, self._native_recv = self._channel.send, self._channel.recv
-        self._slice_ns = min(self._step_timeout_ns, PEER_POLL_NS)
-        self._count_here = None if counts_natively else bounds
+        bounds = Bounds(spec.action)
+        self._count_here = None if _counts_natively(bounds) else bounds
         self._counted = 0
-        self._bounds = bounds
-        self._step_envs_by(segment, strategy)
+        strategy, peer = strategy_code(settings.wait), peer_bits(header.get(segment.mapping, "engine_features"))
+        counted = action_format(spec, bounds if self._count_here is None else None)
+        offsets = channel_offsets(layout, spec.num_envs)
+        self._channel = native.ClientChannel(segment.mapping, offsets, counted, strategy=strategy, peer=peer)
+        self._native_send, self._native_recv = self._channel.send, self._channel.recv
+        self._slice_ns = min(int(settings.step_timeout_s * 1e9), PEER_POLL_NS)
         self._fuse()
-        vars(self)["step"] = self._channel.exchange  # saves the hot loop a call
-        pipe = SegmentPipe.client_end(segment, self._engine, strategy=strategy, peer_bits=peer)
-        self._calls = ClientCalls(
-            pipe,
-            backend="shm",
-            max_message_bytes=settings.max_message_bytes,
-            images=ImageReader(segment.path),
-        )
+        self.step = self._channel.exchange  # the base class's `step` in one native call
+        self._lockstep = ClientLockstep(segment, engine, self._channel)
+        self._envs = ClientEnvs(segment, self._channel, self._lockstep, bounds, settings)
+        self._device = ClientDevice(segment, engine)
+        pipe = SegmentPipe.client_end(segment, engine, strategy=strategy, peer_bits=peer)
+        limit, images = settings.max_message_bytes, ImageReader(segment.path)
+        self._calls = ClientCalls(pipe, backend="shm", max_message_bytes=limit, images=images)
         on_child(self.close_after_fork)
 
     def _fuse(self) -> None:
         self._channel.fuse(self._frames, self._step_slowly, self._slice_ns)
         if self._count_here is not None:
-            self._channel.unfuse()  # every exchange has to be looked at in Python
+            self._channel.unfuse()
 
     @property
     def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Action values outside the bounds so far."""
-        return self._counted + self._channel.out_of_bounds
+        return self._counted + self._envs.out_of_bounds + self._channel.out_of_bounds
 
-    # -- the hot path -------------------------------------------------------------------------------------------------
-
-    def step(
-        self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None, deadline: Deadline | None = None
-    ) -> Frame:
-        return self._channel.exchange(actions, control, deadline)
+    # -- steps of all envs: `step` is `send` and `recv` where it is not native ----------------------------------------
 
     def _step_slowly(
         self, code: int, actions: NDArray[Any], control: NDArray[np.uint8] | None, deadline: Deadline | None
@@ -184,11 +154,11 @@ class ShmTransport(EnvsTransport):
         if code in (Result.NOT_TRIED, Result.UNFIT_ACTIONS, Result.NOT_FINITE):  # nothing was published
             self.send(actions, control)
             return self.recv(deadline)
-        return self._await_frame(code, Deadline(self._step_timeout_ns / 1e9))
+        return self._await_frame(code, Deadline(self._settings.step_timeout_s))
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._state_now is not _READY:
-            raise self._refusal_of(LockstepEvent.SEND)
+        if self._lockstep.state is not _READY:
+            raise self._lockstep.state_error(LockstepEvent.SEND)
         if control is not None or self._count_here is not None or self._native_send(actions, None):
             self._send_checked(actions, control)
 
@@ -202,7 +172,7 @@ class ShmTransport(EnvsTransport):
             self._counted += self._count_here.count_outside(checked)
         code = self._send_those_there(control) if on_device else self._channel.send(checked, control)
         if code == Result.OUT_OF_ORDER:
-            self._check_segment()
+            self._lockstep.check_segment()
         if code:
             raise SpecError(f"the actions changed while they were sent (native check: {code})")
 
@@ -217,36 +187,19 @@ class ShmTransport(EnvsTransport):
                 self._device.say_written(0)
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._state_now is not _SENT:
-            raise self._refusal_of(LockstepEvent.FRAME)
+        if self._lockstep.state is not _SENT:
+            raise self._lockstep.state_error(LockstepEvent.FRAME)
         if deadline is None:
             code = self._native_recv(self._slice_ns)
             if code == 0 or code == 1:
                 return self._show(code)
-            deadline = Deadline(self._step_timeout_ns / 1e9)
+            deadline = Deadline(self._settings.step_timeout_s)
         else:
             code = self._channel.recv(min(deadline.remaining_ns, PEER_POLL_NS))
         return self._await_frame(code, deadline)
 
-    def _await(self, code: int, deadline: Deadline, look: Callable[[int], int]) -> int:
-        """Wait on after a first slice that ended with `code`: the peer is looked at before the next one.
-
-        look: waits for one slice, and returns what it found or Result.TIMED_OUT.
-        """
-        while code == Result.TIMED_OUT:
-            self._check_segment()
-            if not self._engine.alive or self._is_closing:
-                code = look(0)  # published before it ended
-                if code == Result.TIMED_OUT:
-                    raise self._engine_ended()
-                break
-            if deadline.expired:
-                break
-            code = look(min(deadline.remaining_ns, PEER_POLL_NS))
-        return code
-
     def _await_frame(self, code: int, deadline: Deadline) -> Frame:
-        code = self._await(code, deadline, self._channel.recv)
+        code = self._lockstep.wait(code, deadline, self._channel.recv)
         if code == Result.TIMED_OUT:
             raise PeerTimeout(
                 f"the engine ({self._engine.name}) sent no frame within {deadline.timeout_s} s",
@@ -255,42 +208,19 @@ class ShmTransport(EnvsTransport):
             )
         return self._received(code)
 
-    @property
-    def _is_closing(self) -> bool:
-        """True once the engine has begun to close in order; the memory stays readable when it has ended."""
-        return header.get(self._segment.mapping, "engine_state") == EngineState.CLOSING
-
-    def _engine_ended(self) -> TransportError:
-        """Return why no frame will come any more; the connection is lost from now on."""
-        self._on(LockstepEvent.LOST)
-        self._engine_closed = self._is_closing
-        if self._engine_closed:
-            return _closed_by_engine()
-        return PeerDied(
-            f"the engine's process ({self._engine.name}) ended while a frame was awaited",
-            backend="shm",
-            hint="start the engine and connect again",
-        )
-
     def _received(self, code: int) -> Frame:
         """Return the frame, or raise what `code` says happened instead of one."""
         if code not in (Result.FRAME, Result.FRAME_ENDED):
-            self._check_segment()
+            self._lockstep.check_segment()
         if code in (Result.FRAME, Result.FRAME_ENDED):
             return self._show(code)
         if code == Result.FRAME_REFUSED:
             raise self._segment.read_error("shm")
-        self._on(LockstepEvent.LOST)
+        self._lockstep.on(LockstepEvent.LOST)
         raise RemoteProtocolError(
             f"the engine's frame counter moved by more than one (to {header.get(self._segment.mapping, 'frame_seq')})",
             backend="shm",
         )
-
-    def _check_segment(self) -> None:
-        """Raise SegmentError when the segment's file was truncated; the connection is lost then."""
-        if self._segment.mapping.is_cut:
-            self._on(LockstepEvent.LOST)
-            raise self._segment.mapping.error()
 
     def _show(self, code: int) -> Frame:
         frame = self._frames[self._channel.seq % len(self._frames)]
@@ -298,34 +228,29 @@ class ShmTransport(EnvsTransport):
         frame.seq = self._channel.frames
         return frame
 
+    # -- steps of single envs -----------------------------------------------------------------------------------------
+
+    def send_envs(
+        self, actions: NDArray[Any], env_ids: NDArray[Any] | None = None, control: NDArray[np.uint8] | None = None
+    ) -> None:
+        self._envs.send(actions, env_ids, control)
+
     @property
-    def _state_now(self) -> LockstepState:
-        """What channel and envs say of it: a signal handler may have raised after any operation."""
-        state = self._state
-        if state is LockstepState.ENVS and not self._sent.count:
-            state = _READY
-        return _SENT if state is _READY and self._channel.seq != self._channel.received else state
+    def envs_under_way(self) -> int:
+        return self._lockstep.sent.count
 
-    def _on(self, event: LockstepEvent) -> None:
-        """Go to the state that the table says follows `event`."""
-        lockstep = Lockstep(self._state_now, "shm")
-        lockstep.on(event)
-        self._state = lockstep.state
-
-    def _refusal_of(self, event: LockstepEvent) -> TransportError:
-        if self._forked:
-            return ClosedError(
-                "this transport belongs to the parent process", backend="shm", hint="connect again after fork()"
-            )
-        if self._state is _LOST and self._engine_closed:
-            return _closed_by_engine()
-        return Lockstep(self._state_now, "shm").state_error(event)
+    def recv_envs(self, least: int = 1, deadline: Deadline | None = None) -> tuple[NDArray[np.int32], Frame]:
+        try:
+            return self._envs.recv(least, deadline), self._frames[0]
+        finally:
+            if self._lockstep.state is _READY:
+                self._fuse()
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
-        if self._state is _CLOSED or self._state is _LOST:
-            raise self._refusal_of(LockstepEvent.SEND)
+        if self._lockstep.kept is _CLOSED or self._lockstep.kept is _LOST:
+            raise self._lockstep.state_error(LockstepEvent.SEND)
 
     def device_observations(self, driver: CudaDriver) -> DeviceArray | None:
         self._check_open()
@@ -346,11 +271,10 @@ class ShmTransport(EnvsTransport):
                 self._is_released = True  # last: what a signal handler interrupts is done again by the next call
 
     def _release(self) -> None:
-        self._on(LockstepEvent.CLOSE)
+        self._lockstep.on(LockstepEvent.CLOSE)
         self._device.close()
-        self._channel.fuse(
-            self._frames, _refuse_closed, self._slice_ns
-        )  # it held this transport, which holds the memory
+        # it held this transport, which holds the memory
+        self._channel.fuse(self._frames, _refuse_closed, self._slice_ns)
         self._channel.unfuse()
         self._calls.close()
         mapping = self._segment.mapping
@@ -365,15 +289,11 @@ class ShmTransport(EnvsTransport):
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything from now on; the connection is the parent's and stays as it is."""
         self._closing, self._is_released = threading.RLock(), True
-        if self._state is not LockstepState.CLOSED:
-            self._state = LockstepState.CLOSED
+        if self._lockstep.kept is not _CLOSED:
             self._channel.unfuse()
             self._device.forget()
-            self._forked = True
-
-
-def _closed_by_engine() -> ClosedError:
-    return ClosedError("the engine closed", backend="shm", hint="start it and connect again")
+            text = "this transport belongs to the parent process"
+            self._lockstep.end(LockstepEvent.CLOSE, text, "connect again after fork()")
 
 
 def _refuse_closed(code: int, actions: Any, control: Any, deadline: Deadline | None) -> Frame:

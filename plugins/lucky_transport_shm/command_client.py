@@ -22,7 +22,7 @@ from lucky_transport.rpc import typed
 from lucky_transport.rpc.async_calls import LoopCalls
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.files import lockfile
-from lucky_transport.shm.files.namespaces import process_name
+from lucky_transport.shm.files.liveness import process_name
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.segment.segment import Segment
 from lucky_transport.shm.slot_files.image_reader import ImageReader

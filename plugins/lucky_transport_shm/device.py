@@ -14,13 +14,14 @@ import time
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lucky_transport.cuda import libcuda
-from lucky_transport.cuda.driver import CudaDriver, Device, DeviceCopy, find_device
-from lucky_transport.cuda.memory import DeviceArray
+from lucky_transport.cuda.driver import Device, DeviceCopy, find_device
+from lucky_transport.cuda.libcuda import CudaDriver
+from lucky_transport.cuda.memory import DeviceArray, DeviceEvents
 from lucky_transport.errors import DeviceError, PeerDied, SegmentError
 from lucky_transport.shm.files.liveness import Process
 from lucky_transport.shm.files.mapping import Mapping
@@ -28,10 +29,6 @@ from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.device_offer import ACTIONS, OBSERVATIONS, DeviceOffer, MemoryFields
 from lucky_transport.shm.segment.layout import Feature
 from lucky_transport.shm.segment.segment import Segment
-
-if TYPE_CHECKING:
-    from lucky_transport.cuda.driver import DeviceEvents
-
 
 _log = logging.getLogger("lucky_transport")
 #: How often an engine may replace its memory while a client opens it.
@@ -174,8 +171,6 @@ class _OpenedEvents:
         self.close()
         generation, offer = device_offer.read_events(mapping, str(self._segment.path))
         if offer is not None:
-            from lucky_transport.cuda.driver import DeviceEvents
-
             ordinal = _device_of(driver, offer.ordinal, offer.uuid, "events are").ordinal
             with contextlib.ExitStack() as undo:
                 frame = driver.open_event(offer.frame, ordinal)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING
 
 from lucky_transport.cuda import libcuda
 from lucky_transport.cuda.driver import Device, ExportedMemory
-from lucky_transport.cuda.memory import DeviceBuffer
+from lucky_transport.cuda.memory import DeviceBuffer, DeviceEvents
 from lucky_transport.engine import Engine
 from lucky_transport.errors import DeviceError
 from lucky_transport.host.slots import OnHost
@@ -16,10 +15,6 @@ from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.device_offer import ACTIONS, OBSERVATIONS, EventOffer, MemoryFields
 from lucky_transport.shm.segment.layout import Feature
 from lucky_transport.shm.segment.segment import Segment
-
-if TYPE_CHECKING:
-    from lucky_transport.cuda.driver import DeviceEvents
-
 
 _log = logging.getLogger("lucky_transport")
 
@@ -81,8 +76,6 @@ class EngineDevice(OnHost):
         return device_offer.is_read_here(mapping)
 
     def _offer_events(self, device: Device) -> None:
-        from lucky_transport.cuda.driver import DeviceEvents
-
         driver = libcuda.load_driver()
         try:
             frame, client = driver.make_event(device.ordinal), driver.make_event(device.ordinal)

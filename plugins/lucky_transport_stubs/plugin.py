@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from lucky_transport.hookspecs import CommandInfo, ForeignServicesInfo, PatchPlugin, hookimpl
 
-__all__: list[str] = []
-
 
 @hookimpl
 def lucky_transport_commands() -> list[CommandInfo]:

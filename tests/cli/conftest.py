@@ -1,7 +1,5 @@
 """The command line as a user meets it: in a process of its own, which is a fork where a start proves nothing more."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -9,13 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from lucky_transport.cli.main import cli
 from lucky_transport.config import Settings
 from lucky_transport.process import unique_name
 from lucky_transport.shm.segment import segment
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from tests.support.command import invoke
 from tests.support.forked_programs import CommandLine, Program, Programs
 
 #: Runs `lucky-transport ARGUMENTS...` to its end.
@@ -60,7 +57,7 @@ def refusal(environ: dict[str, str]) -> Callable[..., tuple[int, str]]:
     """Run a command that is refused, in this process; return its exit status and what it printed, as one line."""
 
     def refused(*arguments: str) -> tuple[int, str]:
-        done = CliRunner().invoke(cli, list(arguments))
+        done = invoke(*arguments)
         assert isinstance(done.exception, SystemExit), done.exception  # anything else would be a traceback
         return done.exit_code, " ".join(done.output.split())
 

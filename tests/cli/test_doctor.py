@@ -1,7 +1,5 @@
 """`lucky-transport doctor`: verdicts, remedies and the exit code."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -11,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from lucky_transport.cli.main import cli
 from lucky_transport.diagnosis import check, table
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
+from tests.support.command import invoke
 from tests.support.waiting import PATIENCE_S
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -81,12 +78,12 @@ FAULT = Check("cup", CheckStatus.FAIL, "has a hole", "take another")
 def test_only_a_failed_check_fails_the_command(rows: Callable[..., None], found: list[Check], code: int) -> None:
     rows(*found)
     for arguments in (["doctor"], ["doctor", "--json"]):
-        assert CliRunner().invoke(cli, arguments).exit_code == code
+        assert invoke(*arguments).exit_code == code
 
 
 def test_people_get_what_to_do_first_and_the_worst_verdict_on_top(rows: Callable[..., None]) -> None:
     rows(FINE, LOSS, FAULT)
-    remedies, _, verdicts = CliRunner().invoke(cli, ["doctor"]).output.partition("Checks")
+    remedies, _, verdicts = invoke("doctor").output.partition("Checks")
     assert remedies.startswith("What to do")
     assert [line.split()[:2] for line in verdicts.splitlines()[2:5]] == [
         ["cup", "fail"],
@@ -100,7 +97,7 @@ def test_people_get_what_to_do_first_and_the_worst_verdict_on_top(rows: Callable
 
 def test_scripts_get_every_row_as_json(rows: Callable[..., None]) -> None:
     rows(FINE, FAULT)
-    assert json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).output) == {
+    assert json.loads(invoke("doctor", "--json").output) == {
         "ok": False,
         "removed": [],
         "checks": [
@@ -129,7 +126,7 @@ def test_fix_removes_what_the_dead_left_and_nothing_else(tmp_path: Path, monkeyp
     monkeypatch.setattr(check, "Roots", partial(Roots, shm=tmp_path))
     before = _row("stale segments")
     assert (before["verdict"], "lucky_dead" in before["seen"], "--fix" in before["remedy"]) == ("warn", True, True)
-    removed = json.loads(CliRunner().invoke(cli, ["doctor", "--fix", "--json"]).output)["removed"]
+    removed = json.loads(invoke("doctor", "--fix", "--json").output)["removed"]
     assert len(removed) == 1
     assert set(removed) <= left
     assert [path.name for path in tmp_path.iterdir()] == ["a_file_of_somebody_else"]
@@ -137,7 +134,7 @@ def test_fix_removes_what_the_dead_left_and_nothing_else(tmp_path: Path, monkeyp
 
 
 def _row(name: str) -> dict[str, Any]:
-    report = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).output)
+    report = json.loads(invoke("doctor", "--json").output)
     return next(row for row in report["checks"] if row["name"] == name)
 
 

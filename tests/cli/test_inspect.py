@@ -1,30 +1,27 @@
 """`lucky-transport inspect`: everything about an engine, without driving it."""
 
-from __future__ import annotations
-
 import json
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import lucky_transport
-from lucky_transport.cli.main import cli
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.lockfile import CLIENT, holder
 from lucky_transport.shm.segment import header, segment
 from lucky_transport.shm.segment.layout import FIELDS
-from lucky_transport.version import version
+from tests.support.command import invoke
 
 MakeSegment = Callable[..., segment.Segment]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def inspected(endpoint: str, code: int = 0) -> dict[str, Any]:
-    shown = CliRunner().invoke(cli, ["inspect", endpoint, "--json"])
+    shown = invoke("inspect", endpoint, "--json")
     assert shown.exit_code == code, shown.output
     return json.loads(shown.output)
 
@@ -50,7 +47,7 @@ def test_every_header_field_is_shown_with_place_meaning_and_value(make_segment: 
 def test_regions_and_spec_are_those_of_the_engine(make_segment: MakeSegment) -> None:
     made = make_segment()
     report = inspected(f"shm://{made.name}")
-    assert report["spec"] | {"lucky_transport": version()} == json.loads(made.spec.to_json())
+    assert report["spec"] | {"lucky_transport": version("lucky-transport")} == json.loads(made.spec.to_json())
     regions = {one["name"]: (one["offset"], one["size_bytes"]) for one in report["regions"]}
     assert regions["observations"] == made.layout["observations"][1:]
     assert report["problem"] == ""
@@ -132,7 +129,7 @@ def test_a_file_that_is_no_segment_is_called_foreign() -> None:
     path.touch(0o600)
     path.write_bytes(b"somebody else's bytes " * 1000)
     try:
-        shown = CliRunner().invoke(cli, ["inspect", f"shm://{path.name}"])
+        shown = invoke("inspect", f"shm://{path.name}")
     finally:
         path.unlink()
     assert shown.exit_code == 1
@@ -174,7 +171,7 @@ def test_looking_takes_no_lease_so_a_driver_is_not_disturbed(endpoint: str) -> N
 
 
 def test_people_get_an_engine_as_tables(endpoint: str) -> None:
-    shown = CliRunner().invoke(cli, ["inspect", endpoint])
+    shown = invoke("inspect", endpoint)
     assert shown.exit_code == 0
     for title in ("What the transport can carry", "Methods", "Batch spec"):
         assert title in shown.output.splitlines()
@@ -183,7 +180,7 @@ def test_people_get_an_engine_as_tables(endpoint: str) -> None:
 def test_parts_are_listed_with_their_places_in_a_row() -> None:
     with lucky_transport.serve("toy:composite", "shm://", num_envs=2) as serving:
         endpoint = str(serving.endpoints[0])
-        shown = CliRunner().invoke(cli, ["inspect", endpoint]).output
+        shown = invoke("inspect", endpoint).output
         parts = inspected(endpoint)["spec"]["observation_parts"]
     assert '  observation["camera"]["left"]   64' in shown
     assert '  info["clock"]["ticks"]' in shown

@@ -1,9 +1,8 @@
-"""The command line as a whole: it starts light, knows its commands and never shows a traceback."""
-
-from __future__ import annotations
+"""The command line as a whole: it starts light, completes its words, and never shows a traceback."""
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,13 +11,16 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from lucky_transport.cli import main as main_module
-from lucky_transport.cli.main import cli
+from lucky_transport.cli.completion import COMPLETION_VARIABLE
+from lucky_transport.cli.main import main
 from lucky_transport.errors import Busy
 from lucky_transport.hookspecs import CommandInfo
 from lucky_transport.registry import Registry, registry
+from lucky_transport.shm.segment import segment
+from tests.support.command import invoke
 from tests.support.forked_programs import Program
 from tests.support.waiting import PATIENCE_S, until
 
@@ -84,7 +86,7 @@ def test_what_only_looks_or_launches_imports_nothing_heavy(arguments: tuple[str,
 
 @pytest.mark.parametrize("name", sorted(registry().commands))
 def test_the_help_of_a_command_has_an_example_of_itself_and_cuts_nothing(name: str) -> None:
-    shown = CliRunner().invoke(cli, [name, "--help"], prog_name="lucky-transport")
+    shown = invoke(name, "--help", prog_name="lucky-transport")
     assert shown.exit_code == 0
     assert "xample" in shown.output
     assert f"  lucky-transport {name}" in shown.output or f": lucky-transport {name}" in shown.output
@@ -108,7 +110,7 @@ def test_an_unknown_command_is_answered_with_the_nearest_name_or_all(run: Run, n
 def test_an_unknown_command_names_the_plugins_that_could_have_brought_it(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Registry(commands=registry().commands, broken={"migration": ImportError("no such module")})
     monkeypatch.setattr(main_module, "registry", lambda: found)
-    done = CliRunner().invoke(cli, ["stages_of_grief"])
+    done = invoke("stages_of_grief")
     assert done.exit_code == 2
     assert "plugins that failed to load: migration" in done.output
 
@@ -116,10 +118,10 @@ def test_an_unknown_command_names_the_plugins_that_could_have_brought_it(monkeyp
 def test_a_command_whose_module_is_broken_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Registry(commands={"lost": CommandInfo("lost", "lucky_transport_nowhere:command", "is not there")})
     monkeypatch.setattr(main_module, "registry", lambda: found)
-    done = CliRunner().invoke(cli, ["lost"])
+    done = invoke("lost")
     assert done.exit_code == 1
     assert "command 'lost' failed to load" in done.output
-    assert CliRunner().invoke(cli, ["--help"]).exit_code == 0  # and hides nothing else
+    assert invoke("--help").exit_code == 0  # and hides nothing else
 
 
 LOG_SOMETHING = """
@@ -162,7 +164,7 @@ def raising(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> Result:
     found = Registry(commands={"ends": CommandInfo("ends", "plugin:ends", "ends")})
     monkeypatch.setattr(main_module, "registry", lambda: found)
     monkeypatch.setattr(main_module, "load", lambda target, owner, extra: ends)
-    return CliRunner().invoke(cli, ["ends"])
+    return invoke("ends")
 
 
 AT_A_QUESTION = click.Abort()
@@ -207,7 +209,7 @@ def test_a_real_command_ends_by_ctrl_c_with_130(start: Start, command: list[str]
 
 
 def test_help_lists_every_command_under_what_it_is_for() -> None:
-    shown = CliRunner().invoke(cli, ["--help"]).output
+    shown = invoke("--help").output
     sections = dict(re.findall(r"^(\w.*):\n((?:  .*\n)+)", shown, re.MULTILINE))
     del sections["Options"]
     assert "..." not in "".join(sections.values())
@@ -220,9 +222,115 @@ def test_help_lists_every_command_under_what_it_is_for() -> None:
 def test_a_command_of_an_unknown_section_is_listed_last(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Registry(commands={"odd": CommandInfo("odd", "x:y", "is odd", section="elsewhere")})
     monkeypatch.setattr(main_module, "registry", lambda: found)
-    assert "More:\n  odd  is odd" in CliRunner().invoke(cli, ["--help"]).output
+    assert "More:\n  odd  is odd" in invoke("--help").output
 
 
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_the_version_has_a_short_option(option: str) -> None:
-    assert CliRunner().invoke(cli, [option]).output.startswith("lucky-transport, version ")
+    assert invoke(option).output.startswith("lucky-transport, version ")
+
+
+MakeSegment = Callable[..., segment.Segment]
+
+
+def completed(run: Run, line: str, *, breaks: str = ":=") -> list[str]:
+    """What Bash gets for a line whose end is the cursor."""
+    done = run(
+        _LUCKY_TRANSPORT_COMPLETE="bash_complete",
+        COMP_WORDS=line,
+        COMP_CWORD="1",
+        COMP_LINE=line,
+        COMP_POINT=str(len(line)),
+        COMP_WORDBREAKS=breaks,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return [item.partition(",")[2] for item in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("lucky-transport ins", ["inspect"]),
+        ("lucky-transport serve toy --num", ["--num-envs"]),
+        ("lucky-transport serve mujoco", ["mujoco", "mujoco:quadruped", "mujoco:quadruped-walk"]),
+        ("lucky-transport serve mujoco:q", ["quadruped", "quadruped-walk"]),
+        ("lucky-transport bench cart", ["cartpole"]),
+        ("lucky-transport stage set SceneService/L", ["SceneService/ListEntities"]),
+        ("lucky-transport stage set /hazel.rpc.SceneService/L", ["/hazel.rpc.SceneService/ListEntities"]),
+        ("lucky-transport gate --method=SceneService/L", ["SceneService/ListEntities"]),
+        ("lucky-transport inspect hol", ["holodeck://"]),
+    ],
+)
+def test_bash_gets_what_fits(run: Run, line: str, expected: list[str]) -> None:
+    assert completed(run, line) == expected
+
+
+@pytest.mark.exhaustive
+def test_methods_of_services_of_ones_own_are_offered(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("grpc_tools")
+    (tmp_path / "weather.proto").write_text(
+        'syntax = "proto3"; package weather.v1; message Query {}\n'
+        "service Weather { rpc GetForecast(Query) returns (Query); }\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    done = invoke("stage", "register", "weather.proto")
+    assert done.exit_code == 0, done.output
+    assert completed(run, "lucky-transport stage set Wea") == ["Weather/GetForecast"]
+    assert completed(run, "lucky-transport signoff --method /wea") == ["/weather.v1.Weather/GetForecast"]
+    (tmp_path / "lucky_transport.toml").write_text("[stages\n")
+    assert completed(run, "lucky-transport stage set SceneService/L") == ["SceneService/ListEntities"]
+
+
+def test_living_engines_are_endpoints(run: Run, make_segment: MakeSegment) -> None:
+    name = make_segment().name
+    start = name[: len(name) - 2]
+    assert completed(run, f"lucky-transport inspect shm://{start}") == [f"//{name}"]
+    assert completed(run, f"lucky-transport inspect shm://{start}", breaks="=") == [f"shm://{name}"]
+    assert f"shm://{name}" in completed(run, "lucky-transport run --endpoint s")
+
+
+@pytest.mark.exhaustive
+def test_completing_imports_no_numpy(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit('numpy was imported')\n")
+    for line in ("lucky-transport serve to", "lucky-transport inspect s", "lucky-transport parity --method Sce"):
+        done = run(
+            _LUCKY_TRANSPORT_COMPLETE="bash_complete",
+            COMP_LINE=line,
+            COMP_POINT=str(len(line)),
+            COMP_WORDBREAKS=":",
+            PYTHONPATH=str(tmp_path),
+        )
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        assert done.stdout
+
+
+def test_a_command_that_cannot_be_loaded_completes_to_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(registry().commands, "lost", CommandInfo("lost", "json:no_such_command", "cannot be loaded"))
+    line = "lucky-transport lost "
+    variables = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_WORDBREAKS": ":"}
+    for name, value in {**variables, COMPLETION_VARIABLE: "bash_complete"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_itself_completes_by_the_script(run: Run, tmp_path: Path, make_segment: MakeSegment) -> None:
+    name = make_segment().name
+    script = run(_LUCKY_TRANSPORT_COMPLETE="bash_source").stdout
+    command = tmp_path / "lucky-transport"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m lucky_transport "$@"\n')
+    command.chmod(0o755)
+    line = f"lucky-transport inspect shm://{name[:-2]}"
+    program = f"""{script}
+COMP_LINE={line!r} COMP_POINT={len(line)} COMP_WORDS=({line}) COMP_CWORD=2
+_lucky_transport_completion {command}
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.stdout.splitlines() == [f"//{name}"], done.stderr

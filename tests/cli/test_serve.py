@@ -1,7 +1,5 @@
 """`lucky-transport serve`: it says when it is ready, refuses what cannot be served, and ends without a trace."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -217,13 +215,6 @@ def test_what_cannot_be_served_is_refused_with_a_reason(
     assert status == code
     assert text in printed
     assert "ready" not in printed
-
-
-def test_a_wrong_environment_variable_is_named(run: Run) -> None:
-    done = run("serve", "toy", "--endpoint", "inproc://x", LUCKY_STEP_TIMEOUT_S="soon")
-    assert done.returncode == 1
-    assert "LUCKY_STEP_TIMEOUT_S" in done.stderr
-    assert "'soon'" in done.stderr
 
 
 # --- what a person sees ---

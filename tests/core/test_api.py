@@ -1,7 +1,5 @@
 """The front door: settings decide the transport, and every contradiction is refused in words."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import logging
@@ -23,10 +21,10 @@ from lucky_transport import api, chosen
 from lucky_transport.config import Settings
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ConfigError, NotReachable, SpecError, UnknownName
-from lucky_transport.handler_options import inline, is_inline
+from lucky_transport.handler_options import is_inline
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.registry import Registry, registry
-from lucky_transport.testing.dial import DialEngine
+from lucky_transport.testing.stepping_contract import DialEngine
 from tests.support.waiting import PATIENCE_S
 
 
@@ -267,7 +265,7 @@ def test_the_example_of_make_runs() -> None:
 
 
 class Greeter:
-    @inline
+    @lucky_transport.inline
     def fast(self, request: Any, context: Any) -> Any:
         return request
 
@@ -293,15 +291,15 @@ def test_a_method_is_marked_on_its_function() -> None:
         def late(self, request: Any, context: Any) -> Any:
             return request
 
-    assert inline(late := Other().late) is late
+    assert lucky_transport.inline(late := Other().late) is late
     assert is_inline(Other().late)
-    inline(functools.partial(Other().slow, b""))
+    lucky_transport.inline(functools.partial(Other().slow, b""))
     assert is_inline(Other.slow)
 
 
 def test_what_cannot_carry_a_mark_is_refused() -> None:
     with pytest.raises(ConfigError, match="cannot be marked inline"):
-        inline(len)
+        lucky_transport.inline(len)
     assert not is_inline(len)
 
 

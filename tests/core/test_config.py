@@ -1,16 +1,18 @@
-"""Settings: argument > environment > lucky_transport.toml > default; errors name the place."""
+"""Settings: argument > environment > lucky_transport.toml > default; errors name the place, however deep it lies."""
 
-from __future__ import annotations
-
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport import config
+from lucky_transport.cli.serve import options_of
 from lucky_transport.config import (
     Launch,
     Settings,
@@ -22,7 +24,9 @@ from lucky_transport.config import (
     recent_settings,
     runtime_directories,
 )
-from lucky_transport.errors import ConfigError
+from lucky_transport.errors import ConfigError, SpecError
+from lucky_transport.nesting import parse_json, parse_toml
+from lucky_transport.spec.batch_spec import BatchSpec
 from tests.support.waiting import until
 
 
@@ -198,14 +202,20 @@ def test_a_misspelt_setting_is_guessed(tmp_path: Path) -> None:
         load_settings(environ={}, directory=tmp_path)
 
 
-def test_an_endpoint_that_is_no_url_is_named_with_its_source_and_its_own_remedy(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "said", "remedy"),
+    [
+        ("ENDPOINT", "1.2.3.4:5", "endpoint '1.2.3.4:5' names no transport", "did you mean grpc://1.2.3.4:5?"),
+        ("STREAM_FPS", "a/b=5 C=x", "'C=x' is no limit of a stream", "write NAME=RATE, e.g. CameraService=10"),
+    ],
+)
+def test_what_is_no_value_is_named_with_its_source_and_its_own_remedy(
+    name: str, value: str, said: str, remedy: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError) as refused:
-        load_settings(environ={"LUCKY_ENDPOINT": "127.0.0.1:50051"}, directory=tmp_path)
-    assert str(refused.value) == (
-        "environment variable LUCKY_ENDPOINT: endpoint '127.0.0.1:50051' names no transport; "
-        "did you mean grpc://127.0.0.1:50051?"
-    )
-    assert refused.value.hint == "did you mean grpc://127.0.0.1:50051?"
+        load_settings(environ={f"LUCKY_{name}": value}, directory=tmp_path)
+    assert str(refused.value) == f"environment variable LUCKY_{name}: {said}; {remedy}"
+    assert refused.value.hint == remedy
 
 
 def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -231,3 +241,61 @@ def test_variables_of_tests_and_of_the_launcher_are_known(tmp_path: Path, caplog
 
 def test_without_a_file_every_table_is_empty(tmp_path: Path) -> None:
     assert load_table("gate", tmp_path) == ({}, "lucky_transport.toml: [gate]")
+
+
+#: Just too deep; deep enough for a walk by recursion to fail and for a parser not to; far too deep for any parser.
+DEPTHS = [65, 400, 900, 100_000]
+
+
+def _list(depth: int) -> str:
+    return "[" * depth + "1" + "]" * depth
+
+
+def _object(depth: int) -> str:
+    return '{"a":' * depth + "1" + "}" * depth
+
+
+@pytest.mark.parametrize("nest", [_list, _object])
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_json_that_is_nested_too_deeply_is_a_value_error(depth: int, nest: Callable[[int], str]) -> None:
+    for text in (nest(depth), nest(depth).encode()):
+        with pytest.raises(ValueError, match="nested deeper than 64 levels"):
+            parse_json(text)
+
+
+@pytest.mark.parametrize("nest", [_list, _object])
+def test_json_of_64_levels_and_of_many_values_is_read(nest: Callable[[int], str]) -> None:
+    for text in (nest(64), json.dumps([[{}, []]] * 1000)):
+        assert parse_json(text) == json.loads(text)
+
+
+@pytest.mark.parametrize("text", [lambda depth: f"a = {_list(depth)}", lambda depth: f"{'.'.join('a' * depth)} = 1"])
+@pytest.mark.parametrize("depth", DEPTHS[:-1])
+def test_toml_that_is_nested_too_deeply_is_a_value_error(depth: int, text: Callable[[int], str]) -> None:
+    with pytest.raises(ValueError, match="nested deeper than 64 levels"):
+        parse_toml(text(depth))
+
+
+#: What reads a JSON object of others -> the error with which it refuses one.
+READERS: dict[str, tuple[Callable[[str], Any], type[Exception]]] = {
+    "handshake": (BatchSpec.from_json, SpecError),
+    "command line": (options_of, click.BadParameter),
+}
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("reader", READERS)
+def test_every_reader_of_json_refuses_what_is_nested_too_deeply(reader: str, depth: int) -> None:
+    read, refusal = READERS[reader]
+    with pytest.raises(refusal, match="64 levels") as refused:
+        read(_object(depth))
+    assert len(str(refused.value)) < 1000 or reader in ("command line",)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_file_of_settings_that_is_nested_too_deeply_is_named(depth: int, tmp_path: Path) -> None:
+    path = tmp_path / "lucky_transport.toml"
+    path.write_text(f"a = {_list(depth)}")
+    for load in (lambda: load_settings(environ={}, directory=tmp_path), lambda: load_table("stages", tmp_path)):
+        with pytest.raises(ConfigError, match=f"{path}: nested deeper than 64 levels; mend the file"):
+            load()

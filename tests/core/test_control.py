@@ -1,7 +1,5 @@
 """What other processes see of a running engine and change in it: by its own user alone, and nothing stays behind."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging
@@ -20,12 +18,12 @@ import pytest
 
 from lucky_transport import api, config, control
 from lucky_transport.errors import ConfigError, NotReachable, RemoteProtocolError, SpecError, Unimplemented, UnknownName
-from lucky_transport.found_file import describe_user
 from lucky_transport.host.service_switch import ServiceSwitch
 from lucky_transport.messages import GetSceneInfoRequest
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from tests.core.test_fork import in_a_child
 from tests.support.foreign_files import foreign_uid, why_not
 from tests.support.waiting import until
 
@@ -132,7 +130,7 @@ except PermissionError as error:
         refused = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         runtime.chmod(0o700)
         assert json.loads(refused)["code"] == RemoteProtocolError.wire_code
-        assert f"belongs to {describe_user(foreign_uid())}" in refused
+        assert f"belongs to user {foreign_uid()}" in refused
         assert control.engine_at("shm://a").summary == "all on"
 
 
@@ -169,14 +167,9 @@ def test_a_change_of_a_killed_engine_is_refused_and_its_place_is_used_again(runt
 
 
 def test_a_forked_child_takes_nothing_away(runtime: Path) -> None:
-    with control.listening(small(), SPEC, ["shm://a"]) as _:
-        pid = os.fork()
-        if not pid:
-            try:
-                raise SystemExit  # leaves the block, as the parent does
-            finally:
-                os._exit(0)
-        os.waitpid(pid, 0)
+    with contextlib.ExitStack() as block:
+        block.enter_context(control.listening(small(), SPEC, ["shm://a"]))
+        assert in_a_child(lambda: block.close() is None)
         assert control.change("shm://a", off=["Scene*"]).off == ["SceneService"]
 
 

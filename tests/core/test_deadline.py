@@ -1,7 +1,5 @@
 """A deadline is one moment that many waits share; a wait that lasts says once what it waits for."""
 
-from __future__ import annotations
-
 import logging
 import math
 import threading
@@ -14,8 +12,6 @@ from lucky_transport import deadline as deadlines
 from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.errors import NotReachable
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport.rpc.workers.worker_pool import WorkerPool
-from lucky_transport.uninterrupted import Latch
 from tests.support.interrupted_moments import interrupted_start
 from tests.support.resources import threads_of
 from tests.support.waiting import PATIENCE_S, until
@@ -128,18 +124,3 @@ def test_a_wait_whose_beginning_is_interrupted_is_not_logged_later() -> None:
     with interrupted_start(KeyboardInterrupt), pytest.raises(KeyboardInterrupt), log_long_wait("the kettle", 30.0):
         pass
     until(lambda: not threads_of("lucky-notice"))
-
-
-class Alarm(Exception):
-    """What the handler raises."""
-
-
-def test_a_handlers_exception_is_not_hidden_by_the_start_of_a_thread() -> None:
-    """The thread runs when the handler does: then `Thread.start` has nothing to forget any more."""
-    runs = Latch()
-    pool = WorkerPool("workers", 1)
-    with interrupted_start(Alarm), pytest.raises(Alarm):
-        pool.run(runs.set)
-    pool.run(runs.set)
-    assert runs.wait(60)
-    pool.close()

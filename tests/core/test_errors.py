@@ -1,7 +1,5 @@
 """Errors: one root, fitting builtins, and a text that survives the wire."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gc

@@ -1,7 +1,5 @@
 """What is registered runs around a fork, as long as its object lives."""
 
-from __future__ import annotations
-
 import atexit
 import gc
 import multiprocessing
@@ -22,7 +20,7 @@ from lucky_transport.messages import ImageFrame, StartViewportStreamRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, in_a_child
 
 VIEW = method("/hazel.rpc.ViewportService/StreamViewport")
 
@@ -44,18 +42,6 @@ class Noting:
 
     def fail(self) -> None:
         raise RuntimeError("broken")
-
-
-def in_a_child(code: Callable[[], bool]) -> bool:
-    """True when `code()` is, in a forked child."""
-    pid = os.fork()
-    if not pid:
-        answer = 2
-        try:
-            answer = 0 if code() else 1
-        finally:
-            os._exit(answer)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_a_child_and_its_children_make_the_call_and_the_parent_does_not() -> None:

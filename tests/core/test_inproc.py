@@ -1,18 +1,17 @@
 """The transport without a wire keeps the contract; what calls and exchanges of a client may do in each state."""
 
-from __future__ import annotations
-
 import itertools
-from concurrent.futures import CancelledError, Future
-from itertools import product
+import re
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from lucky_transport import api
-from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, TransportError
-from lucky_transport.futures import completed, on_cancel, settle
-from lucky_transport.lockstep import TRANSITIONS, Lockstep, LockstepEvent, LockstepState
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import ClosedError, LocalProtocolError
+from lucky_transport.futures import on_cancel, settle
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.transport import Capabilities
 from tests.support.interrupted_moments import interrupted_at
@@ -52,83 +51,49 @@ def test_an_interrupted_close_is_made_by_the_next_one() -> None:
                 break
 
 
-#: Written down once more, by hand, from the diagram in the module's docstring.
-EXPECTED = {
-    (LockstepState.READY, LockstepEvent.SEND): LockstepState.SENT,
-    (LockstepState.READY, LockstepEvent.LOST): LockstepState.LOST,
-    (LockstepState.SENT, LockstepEvent.FRAME): LockstepState.READY,
-    (LockstepState.READY, LockstepEvent.SEND_ENVS): LockstepState.ENVS,
-    (LockstepState.ENVS, LockstepEvent.SEND_ENVS): LockstepState.ENVS,
-    (LockstepState.ENVS, LockstepEvent.LAST_ENV): LockstepState.READY,
-    (LockstepState.ENVS, LockstepEvent.LOST): LockstepState.LOST,
-    (LockstepState.SENT, LockstepEvent.REFUSED): LockstepState.READY,
-    (LockstepState.SENT, LockstepEvent.LOST): LockstepState.LOST,
-    (LockstepState.LOST, LockstepEvent.LOST): LockstepState.LOST,
-    (LockstepState.CLOSED, LockstepEvent.REFUSED): LockstepState.CLOSED,
-    **{(state, LockstepEvent.CLOSE): LockstepState.CLOSED for state in LockstepState},
-}
-
-_ACTIONS = (LockstepEvent.SEND, LockstepEvent.FRAME, LockstepEvent.SEND_ENVS, LockstepEvent.LAST_ENV)
-REFUSALS = {
-    (LockstepState.READY, LockstepEvent.FRAME): (
-        LocalProtocolError,
-        "recv() without a send(); call send(actions) first",
-    ),
-    (LockstepState.SENT, LockstepEvent.SEND): (
-        LocalProtocolError,
-        "send() while a frame is outstanding; call recv() first",
-    ),
-    (LockstepState.SENT, LockstepEvent.SEND_ENVS): (
-        LocalProtocolError,
-        "send_envs() while a frame is outstanding; call recv() first",
-    ),
-    (LockstepState.ENVS, LockstepEvent.SEND): (
-        LocalProtocolError,
-        "send() while envs are under way; call recv_envs() until none is",
-    ),
-    (LockstepState.ENVS, LockstepEvent.FRAME): (
-        LocalProtocolError,
-        "recv() while envs are under way; call recv_envs() until none is",
-    ),
-    (LockstepState.READY, LockstepEvent.LAST_ENV): (
-        LocalProtocolError,
-        "recv_envs() with no env under way; call send_envs() first",
-    ),
-    (LockstepState.SENT, LockstepEvent.LAST_ENV): (
-        LocalProtocolError,
-        "recv_envs() while a frame is outstanding; call recv() first",
-    ),
-    **{(LockstepState.LOST, event): (PeerDied, "the engine is gone; connect again") for event in _ACTIONS},
-    **{(LockstepState.CLOSED, event): (ClosedError, "the transport is closed; connect again") for event in _ACTIONS},
-}
+def _send(client: Any) -> None:
+    client.send(client.actions)
 
 
-@pytest.mark.parametrize(("state", "event"), list(product(LockstepState, LockstepEvent)))
-def test_each_state_answers_each_event_as_the_diagram_says(state: LockstepState, event: LockstepEvent) -> None:
-    lockstep = Lockstep(state, "toy")
-    if (state, event) in EXPECTED:
-        lockstep.on(event)
-        assert lockstep.state is EXPECTED[state, event]
-        return
-    possible = ", ".join(each.value for each in TRANSITIONS[state])
-    other = f"{event.value} is not possible in state {state.value!r}; possible: {possible}"
-    kind, text = REFUSALS.get((state, event), (LocalProtocolError, other))
-    with pytest.raises(TransportError) as refused:
-        lockstep.on(event)
-    assert (type(refused.value), str(refused.value), refused.value.backend) == (kind, text, "toy")
-    assert lockstep.state is state
+def _recv_envs(client: Any) -> None:
+    client.recv_envs(1)
 
 
-def test_a_completed_call_has_its_result_or_error() -> None:
-    assert completed(lambda: 5).result(0) == 5
+def _send_envs(client: Any) -> None:
+    client.send_envs(client.actions)
 
-    def fail() -> None:
-        raise PeerDied("gone")
 
-    future = completed(fail)
-    with pytest.raises(PeerDied, match="gone"):
-        future.result(0)
-    assert not future.cancel()
+#: What a client did before; what it may not do then, and why.
+MISUSES: list[tuple[Callable[[Any], object], Callable[[Any], object], type[Exception], str]] = [
+    (id, lambda client: client.recv(), LocalProtocolError, "recv() without a send(); call send(actions) first"),
+    (id, _recv_envs, LocalProtocolError, "recv_envs() with no env under way; call send_envs() first"),
+    (_send, _send, LocalProtocolError, "send() while a frame is outstanding; call recv() first"),
+    (_send, _send_envs, LocalProtocolError, "send_envs() while a frame is outstanding; call recv() first"),
+    (_send, _recv_envs, LocalProtocolError, "recv_envs() while a frame is outstanding; call recv() first"),
+    (_send_envs, _send, LocalProtocolError, "send() while envs are under way; call recv_envs() until none is"),
+    (
+        _send_envs,
+        lambda client: client.recv(),
+        LocalProtocolError,
+        "recv() while envs are under way; call recv_envs() ",
+    ),
+    *(
+        (lambda client: client.close(), use, ClosedError, "the transport is closed; connect again")
+        for use in (_send, _send_envs, _recv_envs, lambda client: client.recv())
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "use", "kind", "text"), MISUSES)
+def test_what_is_not_the_next_thing_is_refused_with_what_is(
+    before: Callable[[Any], object], use: Callable[[Any], object], kind: type[Exception], text: str
+) -> None:
+    with api.serve(ToyEngine(2, parallel_envs=2), "inproc:") as serving:
+        client = api.open_transport(serving.endpoints[0])
+        before(client)
+        with pytest.raises(kind, match=re.escape(text)):
+            use(client)
+        client.close()
 
 
 def test_a_cancelled_future_tells_the_engine_once_and_makes_no_call() -> None:
@@ -139,14 +104,3 @@ def test_a_cancelled_future_tells_the_engine_once_and_makes_no_call() -> None:
     assert future.cancel()
     settle(future, lambda: said.append("call"))
     assert said == ["cancel"]
-    with pytest.raises(CancelledError):
-        future.result(0)
-
-
-def test_a_future_that_ended_well_is_not_cancelled_any_more() -> None:
-    future: Future[Any] = Future()
-    said: list[str] = []
-    on_cancel(future, lambda: said.append("cancel"))
-    settle(future, lambda: 5)
-    assert not future.cancel()
-    assert (future.result(0), said) == (5, [])

@@ -1,7 +1,5 @@
 """What is installed: the native module, whose absence has a remedy, and the way in which an extra comes."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from importlib import metadata

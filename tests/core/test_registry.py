@@ -1,7 +1,5 @@
 """Plugins are found by entry points, without `importlib.metadata`, guarded, and named in every error."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import re
@@ -11,14 +9,13 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
-from importlib.metadata import DistributionFinder, EntryPoint
+from importlib.metadata import DistributionFinder
 from pathlib import Path
 
 import pytest
 
-from lucky_transport.entry_points import entry_points
+from lucky_transport.entry_points import EntryPoint, entry_points
 from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName
-from lucky_transport.hookspecs import PROJECT
 from lucky_transport.registry import discover, load, registry
 from lucky_transport.version import install_command
 
@@ -48,7 +45,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def _point(folder: Path, name: str, text: str) -> EntryPoint:
     (folder / f"plugin_of_{name}.py").write_text(text)
     importlib.invalidate_caches()
-    return EntryPoint(name, f"plugin_of_{name}", PROJECT)
+    return EntryPoint(name, f"plugin_of_{name}")
 
 
 def test_the_installed_plugins_are_found() -> None:

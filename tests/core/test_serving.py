@@ -1,7 +1,5 @@
 """An engine at several endpoints, in this process and in one of its own."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from pathlib import Path
@@ -11,14 +9,7 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import (
-    ConfigError,
-    EngineFailed,
-    NotReachable,
-    SpecError,
-    TransportError,
-    UnknownName,
-)
+from lucky_transport.errors import ConfigError, EngineFailed, NotReachable, SpecError, TransportError, UnknownName
 from lucky_transport.host.host import Host
 from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Server, Serving

@@ -1,7 +1,5 @@
 """The walks of `lucky_transport/README.md`: a step and a call enter each function that they name, in that order."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every example in Python and every quick command runs as it stands, page by page, with the engines of the page."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import gc
@@ -20,11 +18,11 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
 
 import lucky_transport
 from lucky_transport.cli.main import cli
 from lucky_transport.process import unique_name
+from tests.support.command import invoke
 from tests.support.pages import DOCS, README, ROOT, Block, blocks, name_of, pages, shell_lines
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
@@ -73,7 +71,7 @@ class Reading:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
         if name in QUICK:
-            said = CliRunner().invoke(cli, [name, *arguments], input="n\n")
+            said = invoke(name, *arguments, input="n\n")
             assert said.exit_code in (0, 1), f"{line}\n{said.output}"
             assert isinstance(said.exception, SystemExit | None), line
         if name == "serve":

@@ -1,7 +1,5 @@
 """Tables, links, limits and commands of the documentation are what the code has."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import re
@@ -160,7 +158,7 @@ LIMITS = [
     ("docs/reference/limits.md", "lucky_transport.rpc.server", "MAX_CALLS", "while {:,} others of its connection"),
     (
         "docs/reference/limits.md",
-        "lucky_transport_stubs.aio.subchannel",
+        "lucky_transport_stubs.client.subchannel",
         "MOST_CALLS",
         "another connection for calls beyond {}",
     ),
@@ -183,18 +181,13 @@ LIMITS = [
     ),
     (
         "plugins/lucky_transport_grpc/README.md",
-        "lucky_transport_grpc.typed_service",
+        "lucky_transport_grpc.services",
         "MAX_STREAMS",
         "A server serves {} of",
     ),
     ("plugins/lucky_transport_grpc/README.md", "lucky_transport_grpc.streams", "KEPT", "it keeps the {} newest items"),
     ("plugins/lucky_transport_grpc/README.md", "lucky_transport_grpc.agent_exchange", "_WINDOW", "at once, {} at most"),
-    (
-        "plugins/lucky_transport_stubs/README.md",
-        "lucky_transport_stubs.words.metadata",
-        "_MOST_BYTES",
-        "has {:,} bytes at most",
-    ),
+    ("plugins/lucky_transport_stubs/README.md", "lucky_transport_stubs.words.status", "MOST_BYTES", "have {:,} bytes"),
     (
         "plugins/lucky_transport_stubs/RUN.md",
         "lucky_transport_migration.routing.router",

@@ -8,8 +8,6 @@ methods move on and no call should send one back; what it does instead is counte
 demoted.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections import Counter
 from contextlib import ExitStack
@@ -23,7 +21,6 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.messages import GetJointStateRequest, ListEntitiesRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
-from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.gate.gate_verdict import GateVerdict, judge
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.routing.connection import RoutedConnection
@@ -49,7 +46,7 @@ def _run(endpoint: str, calls: int, stage: str) -> tuple[GateVerdict, int]:
         policy = EvidencePolicy(project, tell=lambda line: None)
         router = ProcessRouter(policy)
         connect = partial(api.open_transport, endpoint)
-        control, candidate = RoutedConnection(CONTROL, connect), RoutedConnection(CANDIDATE, connect)
+        control, candidate = RoutedConnection("grpc", connect), RoutedConnection("shm", connect)
         staged = stack.enter_context(StagedTransport(control, candidate, router))
         for _ in range(calls):
             for row, request in READS:

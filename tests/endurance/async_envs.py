@@ -7,8 +7,6 @@ The engine's envs wait in their steps, from `--fastest-ms` to ten times as long.
 memory, both ways by turns (A B B A) in one run, and the load of the machine. Nothing is asserted.
 """
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -12,8 +12,6 @@
 Prints medians of rounds of fresh process pairs, and the promises that were made of them. Nothing is asserted.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -5,8 +5,6 @@ LidarService/GetLidarBeamAngles       beams = the sensor's number, azimuth and e
 the rest                              as of the echo engine
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

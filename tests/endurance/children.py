@@ -4,8 +4,6 @@ An engine says "ready" and "closed", a client "round" after each of its connecti
 A recorder says "points" instead: which fault points it came to, and how often.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
@@ -19,9 +17,8 @@ from typing import Any
 from lucky_transport import api
 from lucky_transport.engine import Engine
 from tests.endurance.checked_engine import CheckedEngine
-from tests.endurance.client_thread import OPERATIONS, ClientThread
 from tests.endurance.fault_points import Fault, armed, watch
-from tests.endurance.workloads import ENGINE, work
+from tests.endurance.workloads import ENGINE, OPERATIONS, ClientThread, work
 
 #: A survivor has so long to notice; the promise is a fraction of that, but the machine may be busy.
 LIMIT_S = 10.0

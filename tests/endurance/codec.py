@@ -7,8 +7,6 @@ class is made from the same fields, and both must give back the same values. The
 nanoseconds a message, and the promise: at most 1.5 times as long as protobuf. Nothing is asserted.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -6,8 +6,6 @@ Only rows with equal keys are compared, each by the ratio of its rounds' p50 wit
 are never compared without saying that the machines differ. Nothing is asserted.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from math import comb

@@ -1,7 +1,5 @@
 """A run of crashes: a process meets a fault inside a publish, and its peer must not suffer (`crashes`)."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import random
@@ -10,18 +8,17 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import NotReachable
-from lucky_transport.shm.files.lockfile import DIRECTORY
 from lucky_transport.shm.segment import header, segment
 from lucky_transport.shm.segment.segment_files import map_segment
 from lucky_transport.shm.timing import HAND_OVER_S
 from tests.endurance.children import LIMIT_S, FaultNotMet, NothingSaid, client_process, resume
-from tests.endurance.client_thread import ClientThread, checked
 from tests.endurance.crash_cases import KINDS, LANES, CrashCase, CrashReport, Lane, Reached, record
 from tests.endurance.engine_pool import PATIENT, EnginePool
-from tests.endurance.workloads import ENGINE, SESSIONS_ENGINE, engine_of
+from tests.endurance.workloads import ENGINE, SESSIONS_ENGINE, ClientThread, checked, engine_of
 
 #: A survivor of a machine with nothing else to do has to know within this time.
 NOTICED_S = 0.1
@@ -138,7 +135,7 @@ class CrashRun:
         """True while the segment's place is a client's; that of a driver beside is meant to be."""
         if one.lane == "listener":
             return False
-        mapping = map_segment(DIRECTORY / self._engines.name(engine_of(one.kind)))
+        mapping = map_segment(Path("/dev/shm") / self._engines.name(engine_of(one.kind)))
         if mapping is None or not header.get(mapping, "client_features"):
             return False
         # Features with a start time alone are of a client that died before the engine knew it; the next one clears.

@@ -16,8 +16,6 @@ must never see a wrong or torn answer, must hold no more than before, and must f
 on it goes on too. Exit code 0 means that it was so in every case.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random

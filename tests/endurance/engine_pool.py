@@ -1,8 +1,11 @@
-"""The engines of a run, by name: started, used, ended, and compared with what they held at the start."""
-
-from __future__ import annotations
+"""The engines of a run: started by name or by a command line, used, ended, and compared with what they held before."""
 
 import contextlib
+import os
+import select
+import shlex
+import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +14,7 @@ from typing import Any
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.process import unique_name
-from lucky_transport.shm.files.lockfile import DIRECTORY
 from tests.endurance.children import LIMIT_S, Child, Speaker, engine_process, fork_server
-from tests.endurance.command_engine import CommandEngine
 from tests.endurance.fault_points import Fault
 from tests.endurance.leaks import allowed_engine, settled
 from tests.endurance.workloads import engine_of, work
@@ -162,6 +163,72 @@ class EnginePool:
         """End the engines. Raises AssertionError for one that does not end, and for files that are left."""
         for engine in tuple(self._running):
             self.retire(engine)
-        left = sorted(path.name for path in DIRECTORY.glob(f"{self.prefix}*"))
+        left = sorted(path.name for path in Path("/dev/shm").glob(f"{self.prefix}*"))
         if left:
             raise AssertionError(f"left in shared memory: {', '.join(left)}")
+
+
+class CommandEngine(Speaker):
+    """An engine that writes a line when it is ready, and ends at SIGTERM.
+
+    A build with fault points (`kit_builds`) meets the fault, or records the points that it comes to.
+    """
+
+    def __init__(self, command: str, name: str, fault: Fault | None = None, records: bool = False) -> None:
+        """command: `{name}` in it stands for the name of the segment."""
+        environment = {**os.environ, "MONO_CRASH_NOFILE": "1"}  # mono leaves a file where it is ended by a signal
+        if records or fault is not None:
+            environment["FAULT"] = f"{fault.point} {fault.nth} {fault.deed}" if fault is not None else "record"
+        arguments = shlex.split(command.format(name=name))
+        self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, bufsize=0, env=environment)
+        assert self._process.stdout is not None
+        self._output = self._process.stdout
+        self.pid = self._process.pid
+        self._unread = b""
+        self._records = records
+        self._phase = "start"
+        self._seen: dict[str, Counter[str]] = {"start": Counter()}
+
+    def tell(self, value: Any) -> None:
+        while self._records and self._poll(0):  # these points are not of its end
+            self._receive()
+        self._begin("end")
+        self._process.terminate()
+
+    def _begin(self, phase: str) -> None:
+        self._phase = phase
+        self._seen[phase] = Counter()
+
+    def _poll(self, seconds: float) -> bool:
+        return b"\n" in self._unread or bool(select.select([self._output], [], [], seconds)[0])
+
+    def _receive(self) -> tuple[str, Any]:
+        line = self._line()
+        if line is None:
+            return ("points", self._seen) if self._records else ("closed", None)
+        word, *values = line.split() or [""]
+        if word == "fault":
+            return word, tuple(map(int, values))
+        if word == "point":
+            self._seen[self._phase].update(values)
+        elif self._phase == "start":
+            self._begin("work")
+            return "ready", None
+        return "", None
+
+    def _line(self) -> str | None:
+        """Return the next line; None when the engine has ended as it should. Raises EOFError for another end."""
+        while b"\n" not in self._unread:
+            read = self._output.read(1 << 16)
+            if not read:
+                if status := self._process.wait(LIMIT_S):
+                    raise EOFError(f"exit status {status}")
+                return None
+            self._unread += read
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode(errors="replace")
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._output.close()

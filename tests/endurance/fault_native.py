@@ -4,8 +4,6 @@
 module on, in the place of the installed one. It has to come before any import of shared memory.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -17,6 +15,7 @@ import sys
 import sysconfig
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,26 +30,36 @@ POINTS = sorted({point for file in _SOURCES.glob("*.c") for point in _POINT.find
 
 def build() -> Path | None:
     """Return the file of the module, compiled when the sources have changed; None without a compiler."""
-    with (_ROOT / "pyproject.toml").open("rb") as file:
-        modules = tomllib.load(file)["tool"]["setuptools"]["ext-modules"]
-    (module,) = [one for one in modules if one["name"] == _NAME]
-    files = [_ROOT / name for name in (*module["sources"], *module["depends"])]
+    files = [_ROOT / name for name in (*_module(_ROOT)["sources"], *_module(_ROOT)["depends"])]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files) + sys.version.encode()).hexdigest()[:16]
     built = _ROOT / "build" / "faults" / digest / "_native.abi3.so"
     if built.is_file():
         return built
     built.parent.mkdir(parents=True, exist_ok=True)
     part = built.with_suffix(f".{os.getpid()}")
-    macros = [f"-D{name}={value}" for name, value in module["define-macros"]]
-    command = [*shlex.split(os.environ.get("CC") or "cc"), "-shared", "-fPIC", "-O1", "-std=gnu11", *macros]
-    includes = [f"-I{folder}" for folder in (sysconfig.get_path("include"), np.get_include())]
-    command += ["-DLUCKY_FAULT_POINTS", *includes, "-o", str(part)]
-    try:
-        subprocess.run([*command, *(str(_ROOT / name) for name in module["sources"])], check=True, timeout=120)
-    except (OSError, subprocess.CalledProcessError):
+    if not compile_native(_ROOT, part, "-DLUCKY_FAULT_POINTS"):
         return None
     part.rename(built)
     return built
+
+
+def compile_native(root: Path, to: Path, *options: str) -> bool:
+    """Compile the native module of the tree at `root` to a file; False where that cannot be done."""
+    module = _module(root)
+    macros = [f"-D{name}={value}" for name, value in module["define-macros"]]
+    command = [*shlex.split(os.environ.get("CC") or "cc"), "-shared", "-fPIC", "-O1", "-std=gnu11", *macros, *options]
+    includes = [f"-I{folder}" for folder in (sysconfig.get_path("include"), np.get_include())]
+    command += [*includes, "-o", str(to), *(str(root / name) for name in module["sources"])]
+    try:
+        return subprocess.run(command, timeout=120).returncode == 0
+    except OSError:
+        return False
+
+
+def _module(root: Path) -> dict[str, Any]:
+    with (root / "pyproject.toml").open("rb") as file:
+        modules = tomllib.load(file)["tool"]["setuptools"]["ext-modules"]
+    return next(one for one in modules if one["name"] == _NAME)
 
 
 def use(path: str) -> None:

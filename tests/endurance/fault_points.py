@@ -8,8 +8,6 @@ functions in PUBLISHES, found by a tracer: so every step of them is one, without
     watch(armed(fault, tell))   the process meets its fault there; tell(moment in ns, pid of a forked child or 0) before
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import os
@@ -41,7 +39,8 @@ PUBLISHES = {
     "lucky_transport.shm.listener.handshake": ("make_pair", "receive_pair"),
     "lucky_transport.shm.listener.connecting": ("_connect",),
     "lucky_transport_shm.attachment": ("attach", "detach"),
-    "lucky_transport_shm.server": ("ShmServer._know_client", "ShmServer._let_go", "ShmServer._exchange"),
+    "lucky_transport_shm.attached_client": ("AttachedClient._know",),
+    "lucky_transport_shm.server": ("StepLoop._free_place", "StepLoop._exchange"),
     "lucky_transport.shm.slot_files.image_file": ("ImageFile.create", "WriterSlot.take", "WriterSlot.post"),
     "lucky_transport.shm.slot_files.image_store": ("ImageStream._slot_with", "ImageStream.put"),
 }

@@ -4,8 +4,6 @@ Without `--seed` every run differs; the seed is printed first, and a finding nam
 were played and nothing was found.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import math

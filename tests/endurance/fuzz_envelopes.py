@@ -7,8 +7,6 @@ replaced; everything else lives on, and its valid calls must get their own answe
 finding and ends the run, with the seed and the record that show it again.
 """
 
-from __future__ import annotations
-
 import random
 import struct
 from collections import Counter

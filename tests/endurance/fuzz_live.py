@@ -15,8 +15,6 @@ process that does not end, a traceback of the engine. In every other round only 
 sides know where and whose everything is, and no content: there an answer that is not right is a finding too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

@@ -6,8 +6,6 @@ hang after that as well.) A stream that the task was reading is over then, over 
 another one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools
@@ -150,7 +148,7 @@ async def _unary(endpoint: str) -> AsyncIterator[Once]:
 
 
 async def _long(endpoint: str) -> AsyncIterator[Once]:
-    from lucky_transport_stubs.aio.channel import aio_channel
+    from lucky_transport_stubs import aio_channel
 
     numbers = itertools.count(1)
     async with aio_channel(endpoint) as channel:
@@ -176,7 +174,7 @@ async def _images(endpoint: str) -> AsyncIterator[Once]:
 
 
 async def _stub_stream(endpoint: str) -> AsyncIterator[Once]:
-    from lucky_transport_stubs.aio.channel import aio_channel
+    from lucky_transport_stubs import aio_channel
 
     async with aio_channel(endpoint) as channel:
         many: Any = channel.unary_stream("/hazel.rpc.AgentService/StreamPolicySlotState")

@@ -7,8 +7,6 @@ After each interrupt the same connection, stream or session has to go on, and to
 its threads printed and ends the run. Of an event loop tasks are cancelled at such moments (`interrupted_loops`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import itertools
@@ -66,7 +64,7 @@ def _client(endpoint: str) -> Any:
 
 
 def _channel(endpoint: str) -> Any:
-    from lucky_transport_stubs.client.channel import channel
+    from lucky_transport_stubs import channel
 
     return channel(endpoint)
 
@@ -186,13 +184,12 @@ def _begun(endpoint: str) -> Iterator[Work]:
 
 def _staged(endpoint: str) -> Iterator[Work]:
     """Reads with shadows, and what changes the world: nothing is under way afterwards, shadows are asked as before."""
-    from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
     from lucky_transport_migration.routing.connection import RoutedConnection
     from lucky_transport_migration.routing.staged_transport import StagedTransport
 
     asked, changes = method("LidarService/GetLidarBeamCount"), method("LidarService/SetLidarPreset")
     numbers = itertools.count(1)
-    control, candidate = (RoutedConnection(name, lambda: api.open_transport(endpoint)) for name in (CONTROL, CANDIDATE))
+    control, candidate = (RoutedConnection(name, lambda: api.open_transport(endpoint)) for name in ("grpc", "shm"))
     with _router() as router, StagedTransport(control, candidate, router) as staged:
 
         def ask() -> None:
@@ -224,7 +221,7 @@ def _router() -> Iterator[Any]:
 
 def _staged_stub(endpoint: str) -> Iterator[Work]:
     """Both sides are ours here: what a handler raises inside gRPC is gRPC's."""
-    from lucky_transport_stubs.client.channel import channel
+    from lucky_transport_stubs import channel
     from lucky_transport_stubs.staged import channels
 
     sides = {name: lambda: channel(endpoint) for name in ("grpc", "shm")}
@@ -242,7 +239,7 @@ def _staged_stub(endpoint: str) -> Iterator[Work]:
 
 
 def _stub_long(endpoint: str) -> Iterator[Work]:
-    from lucky_transport_stubs.client.channel import channel
+    from lucky_transport_stubs import channel
 
     numbers = itertools.count(1)
     with channel(endpoint) as opened:

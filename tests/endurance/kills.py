@@ -11,8 +11,6 @@ program, such as one of another language: `{name}` is its segment, and it ends a
 kill was noticed in time and named, nothing hung, and no descriptor, thread, mapping or file in shared memory is left.
 """
 
-from __future__ import annotations
-
 import random
 import secrets
 import time
@@ -24,10 +22,9 @@ from dataclasses import dataclass, field
 import click
 
 from tests.endurance.children import LIMIT_S, client_process, resume
-from tests.endurance.client_thread import ClientThread, checked
 from tests.endurance.engine_pool import EnginePool
 from tests.endurance.leaks import available, no_collector
-from tests.endurance.workloads import ENGINE, WORKLOADS, engine_of
+from tests.endurance.workloads import ENGINE, WORKLOADS, ClientThread, checked, engine_of
 from tests.support.waiting import suspend
 
 #: kill: SIGKILL. stop: SIGSTOP, and SIGCONT a moment later: nothing may fail.

@@ -1,7 +1,5 @@
 """Engines of the kits with fault points (`kits/`): the checked engine in C and in C#, and the points they have."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

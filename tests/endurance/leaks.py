@@ -7,8 +7,6 @@ garbage collector is off, and no process may open more than --descriptors files.
 the engines hold no more descriptors, threads, mappings and files than after the first rounds, and no round failed.
 """
 
-from __future__ import annotations
-
 import gc
 import random
 import resource

@@ -4,8 +4,6 @@ Every message is one mutation, and every answer here has to be refused: a client
 astray.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -1,7 +1,5 @@
 """A third process of the same user that rewrites what an engine and its clients have mapped (`fuzz_live`)."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -123,10 +121,11 @@ class LiveMutator:
             return rnd.choice(_SLOT_WORDS), 4, False
         if rings and (kind == "rings" or rnd.random() < 0.4):
             ring = rnd.choice(rings)
-            if rnd.random() < 0.7:
+            position = int.from_bytes(memory[ring : ring + 4], "little")
+            if rnd.random() < 0.7 or position % 8:  # one that was rewritten would lead into a record's content
                 return ring + rnd.choice(_RING_WORDS), 4, False
-            position = int.from_bytes(memory[ring : ring + 4], "little") & (DEFAULT_RING_BYTES - 8)
-            return ring + RING_HEAD_BYTES + position, 4, False  # the length of the next record
+            at = position & (DEFAULT_RING_BYTES - 8)
+            return ring + RING_HEAD_BYTES + at, 4, False  # the length of the next record
         if rnd.random() < 0.9:
             place = FIELDS[rnd.choice(_LIVE)]
             return place.offset, 8 if place.code == "Q" else 4, place is _FRAMES

@@ -1,7 +1,5 @@
 """The engine and the clients of `fuzz_live`: processes of their own, which say how their operations ended."""
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import logging

@@ -7,8 +7,6 @@ Prints the best and the median of rounds of interleaved variants, in microsecond
 is the one to read. Nothing is asserted.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Sequence

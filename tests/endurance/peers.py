@@ -5,8 +5,6 @@ rewards and both flags. Each way is used as its documentation has it: buffers ar
 often than its interface asks for. Started as a program, this is the answering process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

@@ -11,8 +11,6 @@ A client is a process of its own; all of them begin at once. Nothing is asserted
 ENDPOINT this is one of the clients.
 """
 
-from __future__ import annotations
-
 import base64
 import itertools
 import os

@@ -10,8 +10,6 @@ both rings and all waits are used. Exit code 0 means that every message came onc
 equal, and the memory of both processes is flat.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import select

@@ -4,8 +4,6 @@ The builds take the setuptools that is installed here, and the C compiler. Where
 machine does, they download ziglang, as `pip install` would.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

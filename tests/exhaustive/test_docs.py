@@ -1,7 +1,5 @@
 """The documentation's site builds strictly and without a network, and a reader gets to each of its pages."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

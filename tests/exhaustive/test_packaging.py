@@ -1,7 +1,5 @@
 """The distribution: what the README promises, what CI runs, what an install brings."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """docs/how-to/extend.md, typed as it stands: its files in an empty folder, its commands in an own environment."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

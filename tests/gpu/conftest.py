@@ -1,7 +1,5 @@
 """The device that each test of this folder runs with: a CUDA device, and a stand-in for machines without one."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ JSON list, the name of a method of `DeviceToy` and what it takes; each line on s
 ends with its stdin. The stand-in opens handles anywhere: such an engine starts faster in the process of the tests.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -9,8 +9,6 @@ What the tensors hold is compared by the tests of this folder.
 
 # pyright: reportMissingImports=false
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

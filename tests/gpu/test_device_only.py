@@ -1,7 +1,5 @@
 """Observations that stay in an engine's device memory, and are written for the host when somebody reads them there."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Iterator
@@ -13,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.diagnosis import inspection
 from lucky_transport.env.device_env import DeviceVectorEnv, OnDevice
 from lucky_transport.errors import ConfigError, DeviceError, EngineFailed, LocalProtocolError, SpecError
 from tests.gpu.conftest import NUM_ENVS, Gpu, actions_at, reference
@@ -167,10 +164,6 @@ def test_an_env_on_the_device_is_pickled_as_one(engine: EngineUnderTest) -> None
         recipe = pickle.dumps(env)
     with pickle.loads(recipe) as again:
         assert isinstance(again, DeviceVectorEnv)
-
-
-def test_inspection_says_that_they_are_written_on_demand(engine: EngineUnderTest) -> None:
-    assert "by CUDA IPC; here on demand" in inspection.of_segment(engine.endpoint.removeprefix("shm://")).gpu
 
 
 # -- refused

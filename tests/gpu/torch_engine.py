@@ -3,8 +3,6 @@
 It ends with its stdin, or kills itself behind the queued work of step `dies_at`.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

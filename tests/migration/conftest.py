@@ -1,7 +1,5 @@
 """What tests of the migration share: made-up benchmarks and evidence, recordings, and staged transports."""
 
-from __future__ import annotations
-
 import copy
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -18,7 +16,6 @@ from lucky_transport import api
 from lucky_transport.engine import Engine
 from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
-from lucky_transport.serving import Serving
 from lucky_transport.transport import Transport
 from lucky_transport_migration import paths
 from lucky_transport_migration.bench import charts
@@ -26,9 +23,9 @@ from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.report import bench_page
 from lucky_transport_migration.bench.run import Results
 from lucky_transport_migration.bench.suite import Cell, check_targets
-from lucky_transport_migration.bench.suites.steps import IDLE, STEP_TARGETS, plan_of, prepare
-from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL, Comparison
-from lucky_transport_migration.evidence.record import EQUAL, Evidence, SideResult
+from lucky_transport_migration.bench.suites.steps import STEP_TARGETS, plan_of, prepare
+from lucky_transport_migration.evidence.outcome import Comparison
+from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.parity import call_proof
 from lucky_transport_migration.recording.entries import RecordedCall, Recording, Step, line_of
 from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
@@ -36,7 +33,7 @@ from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.staged_transport import StagedTransport
 from tests.planted.changes import Over, connecting
-from tests.support.fixtures.migration_evidence import both, project, taken_port, unused_port
+from tests.support.fixtures.migration_evidence import both, project, seen
 from tests.support.waiting import PATIENCE_S
 
 #: Typical step of each path in the made-up result, in nanoseconds.
@@ -73,7 +70,7 @@ def twin(monkeypatch: pytest.MonkeyPatch, few_items: None) -> str:
     return "twin"
 
 
-def made_up(cell: Cell, round_index: int, n: int = 600) -> Measurement:
+def made_up(cell: Any, round_index: int, n: int = 600) -> Measurement:
     """Return a measurement around the path's typical time, a little different in each round."""
     size = cell.size or 1
     random = np.random.default_rng([round_index, size, len(cell.path)])
@@ -111,12 +108,9 @@ def made_up_result() -> dict[str, Any]:
             if case.path in ("grpc", "grpc-batch"):
                 cells = [cell for cell in cells if cell.kind not in ("in place", "view")]
             if case.path == "limit":
-                cells = [cell for cell in cells if (cell.wait, cell.size, cell.what) == ("spin", 1, IDLE)]
+                cells = [cell for cell in cells if (cell.wait, cell.size, cell.what) == ("spin", 1, "toy:idle")]
             results.add(case, {cell: made_up(cell, index) for cell in cells})
     return prepared.result_of(results, "lucky-transport bench", load=0.0)
-
-
-METHOD = "/hazel.rpc.SceneService/GetEntity"
 
 
 #: Makes one call's evidence; keyword arguments are fields of `Evidence`, grpc_us and shm_us the durations.
@@ -127,20 +121,9 @@ Seen = Callable[..., Evidence]
 Calls = Callable[..., Iterator[Evidence]]
 
 
-@pytest.fixture
-def seen() -> Seen:
-    return _seen
-
-
-def _seen(method: str = METHOD, *, grpc_us: float = 400.0, shm_us: float = 40.0, **fields: Any) -> Evidence:
-    given = {
-        "stage": "shadow",
-        "primary": SideResult("grpc", us=grpc_us, items=1),
-        "shadow": SideResult("shm", us=shm_us, items=1),
-        "verdict": EQUAL,
-        "at": "2026-01-01T00:00:00.000Z",
-    }
-    return Evidence(method, **given | fields)
+@pytest.fixture(name="seen")
+def make_evidence() -> Seen:
+    return seen
 
 
 @pytest.fixture
@@ -148,7 +131,7 @@ def calls() -> Calls:
     def calls(n: int, seed: int = 0, grpc_us: float = 400.0, shm_us: float = 40.0, **fields: Any) -> Iterator[Evidence]:
         noise = np.random.default_rng(seed).lognormal(0.0, 0.4, (n, 2))
         for ours, theirs in noise.tolist():
-            yield _seen(grpc_us=grpc_us * ours, shm_us=shm_us * theirs, **fields)
+            yield seen(grpc_us=grpc_us * ours, shm_us=shm_us * theirs, **fields)
 
     return calls
 
@@ -173,22 +156,13 @@ def tree(tmp_path: Path) -> Tree:
     return write
 
 
-#: Serves a fresh toy and returns its endpoint; keyword arguments go to `serve`.
+#: Serves a fresh engine and returns its endpoint.
 Serve = Callable[..., str]
 
 
 @pytest.fixture
-def serve_toy() -> Iterator[Serve]:
-    stack: list[Serving] = []
-
-    def serve_toy(num_envs: int = 3, seed: int = 7, engine: str = "toy") -> str:
-        name, options = f"inproc://{unique_name()}", {"slots": 300}
-        stack.append(lucky_transport.serve(engine, name, num_envs=num_envs, seed=seed, options=options))
-        return str(stack[-1].endpoints[0])
-
-    yield serve_toy
-    for one in stack:
-        one.stop()
+def serve_toy(serve: Serve) -> Serve:
+    return lambda num_envs=3, seed=7, engine="toy": serve(engine, num_envs, seed=seed, slots=300)
 
 
 @pytest.fixture
@@ -216,7 +190,7 @@ def recording(serve_toy: Serve, tmp_path: Path) -> Recording:
 def changed(recording: Recording, tmp_path: Path) -> Callable[..., Recording]:
     """Return the recording with its entries changed by a function, in a file of its own."""
 
-    def changed(change: Callable[[list[RecordedCall | Step]], Sequence[RecordedCall | Step]]) -> Recording:
+    def changed(change: Callable[[list[Any]], Sequence[Any]]) -> Recording:
         file = tmp_path / "changed.jsonl"
         entries = change(list(recording.entries()))
         file.write_text(line_of(recording.header) + "".join(map(line_of, entries)))
@@ -231,7 +205,7 @@ class FakePolicy:
     def __init__(self, default: Decision, decisions: dict[str, Decision] | None = None) -> None:
         self.default = default
         self.decisions = decisions or {}
-        self.notes: list[Comparison] = []
+        self.notes: list[Any] = []
         self._news = threading.Condition()
 
     def decide(self, method: str) -> Decision:
@@ -240,7 +214,7 @@ class FakePolicy:
     def digest(self, method: str, decision: Decision) -> None:
         pass
 
-    def note(self, comparison: Comparison) -> None:
+    def note(self, comparison: Any) -> None:
         with self._news:
             self.notes.append(comparison)
             self._news.notify_all()
@@ -248,13 +222,13 @@ class FakePolicy:
     def close(self) -> None:
         pass
 
-    def wait_for(self, method: str, count: int = 1) -> list[Comparison]:
+    def wait_for(self, method: str, count: int = 1) -> list[Any]:
         """Return the notes on a method once there are so many; fails when they do not come."""
         with self._news:
             assert self._news.wait_for(lambda: len(self.of(method)) >= count, PATIENCE_S), self.notes
             return self.of(method)
 
-    def of(self, method: str) -> list[Comparison]:
+    def of(self, method: str) -> list[Any]:
         return [one for one in self.notes if one.method == method]
 
 
@@ -276,7 +250,7 @@ def open_staged() -> Generator[Open]:
     with ExitStack() as stack:
 
         def make(policy: Any, control: str | Connect, candidate: str | Connect) -> StagedTransport:
-            sides = RoutedConnection(CONTROL, _connecting(control)), RoutedConnection(CANDIDATE, _connecting(candidate))
+            sides = RoutedConnection("grpc", _connecting(control)), RoutedConnection("shm", _connecting(candidate))
             router = ProcessRouter(policy)
             stack.callback(router.close)
             return stack.enter_context(StagedTransport(*sides, router))

@@ -1,7 +1,5 @@
 """What a command shows to a person, and what it writes: names of others stay names, files are whole."""
 
-from __future__ import annotations
-
 import io
 import os
 import resource

@@ -1,7 +1,5 @@
 """Files of JSON lines: what a version does not know is refused with file, line and key; what was torn is counted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +9,13 @@ import pytest
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.evidence.lines import describe_process, read_programs
-from lucky_transport_migration.evidence.record import Evidence, SideResult, read_folder
+from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.jsonl import Damage
 from lucky_transport_migration.recording.entries import Header, RecordedCall, Recording, Step, line_of
 from lucky_transport_migration.stages.journal import Entry, Journal
 from lucky_transport_migration.stages.stage import Placement
+from tests.support.fixtures.migration_evidence import seen
 
 STAGES = Placement.parse("shm"), Placement.parse("shadow")
 
@@ -45,7 +44,7 @@ FILES: dict[str, tuple[str, Callable[[Path], str], Callable[[Path], Any]]] = {
     ),
     "evidence": (
         "calls-1.jsonl",
-        lambda _: Evidence("/a.B/C", "shadow", SideResult("grpc"), SideResult("shm"), verdict="equal").write(),
+        lambda _: seen("/a.B/C").write(),
         lambda folder: list(read_folder(folder)),
     ),
     "programs": ("programs.jsonl", a_program, lambda folder: read_programs(folder, Damage())),

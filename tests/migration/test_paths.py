@@ -1,7 +1,5 @@
 """The ways to an engine by name, several at once, and a test's own gRPC while it is switched."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable, Iterator
@@ -24,17 +22,9 @@ from lucky_transport.transport import Frame
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.paths import ConnectedEngine, Path, find_path, label, open_links
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
-from lucky_transport_migration.side_by_side.switched_grpc import SwitchedGrpc
+from lucky_transport_migration.side_by_side.hooks import SwitchedGrpc
 from lucky_transport_migration.side_by_side.tee_transport import SideBySideTransport
 from tests.planted.plant import PlantedTransport
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_legacy_grpc_and_the_batch_service_are_one_transport_with_different_options() -> None:
@@ -68,9 +58,9 @@ def test_labels_are_words_and_unknown_paths_keep_their_name() -> None:
 def test_a_link_ends_its_engine_process() -> None:
     with ConnectedEngine(find_path("shm"), "toy", 2, seed=0) as link:
         assert link.pid is not None
-        assert alive(link.pid)
+        assert os.path.exists(f"/proc/{link.pid}")
         assert link.transport.step(link.transport.actions).seq == 1
-    assert not alive(link.pid)
+    assert not os.path.exists(f"/proc/{link.pid}")
     link.close()
 
 
@@ -87,7 +77,7 @@ def test_when_one_link_fails_the_others_are_closed() -> None:
         open_links(stack, paths, start)
     (link,) = started
     assert link.pid is not None
-    assert not alive(link.pid)
+    assert not os.path.exists(f"/proc/{link.pid}")
 
 
 def test_an_engine_that_cannot_start_is_reported_with_its_own_words() -> None:

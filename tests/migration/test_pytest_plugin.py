@@ -185,6 +185,8 @@ def test_a_bit_in_one_observation_fails_the_test_with_its_place_and_both_values(
             "differs: observation of env 2 at [[]0] differs in exchange 8 (step, side by side): inproc *, twin *",
         ]
     )
+    done.stdout.fnmatch_lines([">*env.step(random.uniform*", "E*Mismatch: inproc and twin differ in exchange 8 (step)"])
+    done.stdout.no_fnmatch_line("*tee_transport.py*")
 
 
 @pytest.mark.parametrize("source", [SIDE_BY_SIDE, ENV_FIXTURE])
@@ -203,38 +205,23 @@ def test_another_answer_or_error_is_found(run: Runner, source: str, plant: str, 
     done.stdout.fnmatch_lines([f"*{says}", "DIFFERENT: 1 of *"])
 
 
-@pytest.mark.parametrize("source", [SIDE_BY_SIDE, ENV_FIXTURE])
-def test_a_difference_points_at_the_line_of_the_test(run: Runner, source: str) -> None:
-    done = run(source + "\nPLANTS = [one_bit(8)]", *BETWEEN)
-    done.stdout.fnmatch_lines([">*env.step(random.uniform*", "E*Mismatch: inproc and twin differ in exchange 8 (step)"])
-    done.stdout.no_fnmatch_line("*tee_transport.py*")
-
-
 SWALLOWED = """
-PLANTS = [one_bit(8, env=2)]
-
 def test_training(lucky_side_by_side):
     with suppress(AssertionError), lucky_side_by_side("toy", num_envs=3, seed=1) as env:
         drive(env)
 """
 SWALLOWED_WITHIN = """
-PLANTS = [one_bit(8, env=2)]
-
 def test_training(lucky_side_by_side):
     with lucky_side_by_side("toy", num_envs=3, seed=1) as env, suppress(AssertionError):
         drive(env)
 """
 SWALLOWED_WITH_THE_FIXTURE = """
-PLANTS = [one_bit(8, env=2)]
-
 @pytest.mark.lucky("toy", num_envs=3, seed=1)
 def test_training(lucky_env):
     with suppress(AssertionError):
         drive(lucky_env)
 """
 IN_A_FIXTURE = """
-PLANTS = [one_bit(8, env=2)]
-
 @pytest.fixture
 def trained(lucky_side_by_side):
     yield
@@ -256,7 +243,7 @@ FOUND = "differs: observation of env 2 at [[]0] differs in exchange 8 (step, sid
     ],
 )
 def test_a_test_that_swallows_a_difference_fails(run: Runner, source: str, said: str) -> None:
-    done = run(source, *BETWEEN)
+    done = run(f"{source}\nPLANTS = [one_bit(8, env=2)]", *BETWEEN)
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines([said, "DIFFERENT: 1 of 1 test", FOUND])
@@ -267,7 +254,7 @@ def test_a_test_that_swallows_a_difference_fails(run: Runner, source: str, said:
 def test_a_session_fails_of_a_difference_that_no_test_fails_of(run: Runner, workers: tuple[str, ...]) -> None:
     if workers:
         pytest.importorskip("xdist")
-    done = run(IN_A_FIXTURE, *BETWEEN, *workers)
+    done = run(f"{IN_A_FIXTURE}\nPLANTS = [one_bit(8, env=2)]", *BETWEEN, *workers)
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines(["DIFFERENT: 1 of 1 test", FOUND])

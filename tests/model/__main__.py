@@ -4,8 +4,6 @@ Prints the states of each scenario, and with `--mutations` what each release, ac
 Exit code 0 means that every invariant holds, and that every mutation is found or kept for a reason.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time
@@ -23,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--protocol", choices=["all", *PROTOCOLS], default="all")
     parser.add_argument("--order", choices=["all", *MODELS], default="all")
     parser.add_argument(
-        "--bound", type=int, default=1, help="1: what the tests run; 2 takes half a minute; default: %(default)s"
+        "--bound", type=int, default=1, help="1: what the tests run; 2 takes a minute; default: %(default)s"
     )
     parser.add_argument("--mutations", action="store_true", help="take out each release, acquire and fence")
     parser.add_argument("--traces", action="store_true", help="print the shortest trace of each finding")

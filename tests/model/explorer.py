@@ -4,8 +4,6 @@ Steps that commute with everything (registers, and what the model calls local) a
 A violation comes with the shortest trace of steps that leads to it.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -12,8 +12,6 @@
 A method returns all outcomes of a step: pairs of the value and the memory after it. Memory is a nested tuple.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Every release, acquire and fence of the step tables, taken out one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The outside plugin's own test file, as its authors would write it; run by `test_outside_plugin.py`."""
 
-from __future__ import annotations
-
 from lucky_transport.testing.contract import TransportContract
 
 

@@ -4,8 +4,6 @@
 plant that refuses does so for half of all requests.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -5,8 +5,6 @@ the tools on a server that answers so (`answering_server.py`), with one plant of
 Watch, which take and answer Structs; answers of other messages are of the comparison in memory alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +13,6 @@ from typing import Any
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FieldOptions, UninterpretedOption
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.wrappers_pb2 import FloatValue
-
-from lucky_transport_migration.evidence.record import DIFFERENT
 
 SERVICE = "plants.v1.Plants"
 
@@ -45,7 +41,7 @@ class AnswerPlant:
     candidate: Answer
     aspect: str
     words: tuple[str, ...]
-    verdict: str = DIFFERENT
+    verdict: str = "different"
     tools: tuple[str, ...] = ()
 
     @property

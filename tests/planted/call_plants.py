@@ -1,7 +1,5 @@
 """Differences of typed calls, streams, deadlines and errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,11 +9,11 @@ from lucky_transport.errors import ConfigError, PeerDied, TransportError, Unknow
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.transport import Stream, Transport
-from lucky_transport_migration.evidence.call_comparison import BEYOND
 from tests.planted.changes import (
     Items,
     PlantedStream,
     answers,
+    asking,
     doubled,
     each,
     errors,
@@ -133,15 +131,6 @@ def twice(row: Method) -> Callable[[Transport], Transport]:
     return Planted
 
 
-class RequestsLoseAField(PlantedTransport):
-    """The name of a robot is left out of requests."""
-
-    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        if isinstance(request, _JOINTS.request) and request.robot_name not in ("", "agent_0"):
-            request = replace(request, robot_name="")
-        return self.inner.call(method, request, deadline)
-
-
 def _of_other_class(error: TransportError) -> TransportError:
     return ConfigError(str(error), backend=error.backend)
 
@@ -183,7 +172,7 @@ def _streams() -> Iterator[Plant]:
     Of images a program under `staged` compares the first few alone.
     """
     for name, row in (("slots", _SLOTS), ("states", _STATES), ("images", _IMAGES)):
-        late = {S: BEYOND} if row is _IMAGES else {}
+        late = {S: "items beyond the last that both sent"} if row is _IMAGES else {}
         for at in (1, 10):
             for what, alter, words in (
                 ("left out", without(at), (f"without item {at} of the other",)),
@@ -273,7 +262,12 @@ CALL_PLANTS: tuple[Plant, ...] = (
         answers(_JOINTS, lambda answer: answer.state and answer.state.positions.__setitem__(0, "far")),
         *("response", "far"),
     ),
-    of_calls("a request's field is lost", _JOINTS, RequestsLoseAField, "GetJointState", "differs"),
+    of_calls(
+        "a request's field is lost",
+        _JOINTS,
+        asking(_JOINTS.python_name, lambda one: one if one.robot_name == "agent_0" else replace(one, robot_name="")),
+        *("GetJointState", "differs"),
+    ),
     of_calls("stale answers", _JOINTS, StaleAnswers, "GetJointState", "item"),
     of_calls("a step twice", _STEP, twice(_STEP), "frame_number", unseen={S: _NO_SHADOW}),
     of_calls("a setting twice", _SEEDS, twice(_SEEDS), unseen={C: _ONCE, R: _ONCE, S: _NO_SHADOW}),

@@ -1,7 +1,5 @@
 """Small changes of what a transport brings; each function returns what makes the transport that has it from another."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -48,6 +46,16 @@ def over_path(patch: Any, name: str, *changes: Over) -> None:
     patch.setattr(ConnectedEngine, "connect", connected)
 
 
+def asking(name: str, change: Callable[[Any], Any]) -> Over:
+    """Return the plant of requests of a method that are changed on their way."""
+
+    class Asking(PlantedTransport):
+        def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+            return super().call(method, change(request) if method.python_name == name else request, deadline)
+
+    return Asking
+
+
 def answers(row: Method, alter: Callable[[Any], object]) -> Over:
     """Plant something into a copy of each answer to a method."""
 
@@ -92,15 +100,24 @@ def fails(where: Method | int, error: Exception) -> Over:
     return Failing
 
 
+def frames(alter: Callable[[Frame], object], at: int = 0) -> Over:
+    """Plant something into the frame of an exchange, 0 = into each."""
+
+    class Planted(PlantedTransport):
+        def change(self, frame: Frame) -> None:
+            if at in (0, self.exchange):
+                alter(frame)
+
+    return Planted
+
+
 def one_bit(at: int = 0, env: int = -1) -> Over:
     """Flip the lowest bit of the first observation of an env in an exchange, 0 = in each."""
 
-    class OneBit(PlantedTransport):
-        def change(self, frame: Frame) -> None:
-            if at in (0, self.exchange):
-                frame.observations[env].reshape(-1).view(np.uint8)[0] ^= 1
+    def alter(frame: Frame) -> None:
+        frame.observations[env].reshape(-1).view(np.uint8)[0] ^= 1
 
-    return OneBit
+    return frames(alter, at)
 
 
 class PlantedStream(Stream):

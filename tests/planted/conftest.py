@@ -1,7 +1,5 @@
 """Registers the planted transport for the tests of this folder."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 
 import pytest

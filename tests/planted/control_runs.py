@@ -8,8 +8,6 @@ Engines run in processes of their own, as for a user. Prints a line per tool, an
 equal; exit code 0 only when there was none.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os
@@ -24,7 +22,6 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.parity import service_proof
 from tests.planted.plant import PLANT
 from tests.planted.tools import TOOLS, Report, command, site
@@ -55,7 +52,7 @@ def desk_server(folder: Path, *plant: str) -> tuple[str, ...]:
     return "--server", server, "--proto", str(_PROTO)
 
 
-def parity_server(folder: Path, noise: str, other: str = CANDIDATE) -> Report:
+def parity_server(folder: Path, noise: str, other: str = "shm") -> Report:
     """`lucky-transport parity --server`. other: the transport of the second server."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(service_proof, "CANDIDATE", other)
@@ -65,7 +62,7 @@ def parity_server(folder: Path, noise: str, other: str = CANDIDATE) -> Report:
 #: What is run: the tools of this folder, and `parity` of a service of a team's own.
 CONTROLS = {
     **TOOLS,
-    "parity --server, gRPC twice": lambda folder: parity_server(folder, "", CONTROL),
+    "parity --server, gRPC twice": lambda folder: parity_server(folder, "", "grpc"),
     **{f"parity --server, {noise}": partial(parity_server, noise=noise) for noise in _NOISES},
 }
 

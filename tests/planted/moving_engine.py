@@ -7,8 +7,6 @@ reading. GetLidarBeamAngles waits for a short deadline of its call, GetLidarBeam
 has large ids, a long list and texts with NUL.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

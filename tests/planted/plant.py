@@ -1,7 +1,5 @@
 """A planted difference, the transport that plants it, and what both offer beside an engine, as a plugin does."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +14,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.hookspecs import EngineInfo, TransportInfo, hookimpl
 from lucky_transport.messages.methods import Method
 from lucky_transport.serving import Server
-from lucky_transport.transport import Frame, Stream, Transport
+from lucky_transport.transport import ForwardingTransport, Frame, Stream, Transport
 
 #: The environment variable that names the plant; without it the transport passes everything on.
 PLANT = "PLANT"
@@ -39,25 +37,17 @@ class Plant:
     given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
 
-class PlantedTransport(Transport):
+class PlantedTransport(ForwardingTransport):
     """Passes everything on to `inner`; a plant overrides what it changes.
 
     exchange: the number of the exchange under way, from 1. control: its control bytes.
     """
 
     def __init__(self, inner: Transport) -> None:
-        self.name = inner.name
-        self.spec = inner.spec
-        self.capabilities = inner.capabilities
-        self.actions = inner.actions
-        self.observation_slots = inner.observation_slots
+        super().__init__(inner)
         self.inner = inner
         self.exchange = 0
         self.control: NDArray[np.uint8] | None = None
-
-    @property
-    def out_of_bounds(self) -> int:  # type: ignore[override]
-        return self.inner.out_of_bounds
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         self.inner.send(actions, control)
@@ -79,12 +69,6 @@ class PlantedTransport(Transport):
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         return self.inner.stream(method, request, deadline, copy=copy)
-
-    def implements(self, method: Method) -> bool | None:
-        return self.inner.implements(method)
-
-    def close(self) -> None:
-        self.inner.close()
 
 
 @hookimpl

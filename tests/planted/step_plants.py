@@ -1,7 +1,6 @@
 """Differences of steps, resets and the spec."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from lucky_transport.errors import EngineFailed, PeerDied
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Stream, Transport
-from tests.planted.changes import PlantedStream, answers, each, one_bit
+from tests.planted.changes import PlantedStream, answers, asking, each, frames, one_bit
 from tests.planted.plant import Plant, PlantedTransport
 from tests.planted.tools import STEPS
 
@@ -36,58 +35,29 @@ def by_parity(name: str, over: Any, *words: str) -> Plant:
     return Plant(name, over, words, (P,), given={P: _DEFAULTS})
 
 
-class FramePlant(PlantedTransport):
-    """Changes the frame of one exchange."""
-
-    at = AT
-
-    def change(self, frame: Frame) -> None:
-        if self.exchange == self.at:
-            self.spoil(frame)
-
-    def spoil(self, frame: Frame) -> None:
-        """Change the frame."""
+def _last_of_many(frame: Frame) -> None:
+    frame.observations[31:, 0] += 1
 
 
-class LastOfManyEnvs(FramePlant):
-    def spoil(self, frame: Frame) -> None:
-        frame.observations[31:, 0] += 1
+def _swapped_rewards(frame: Frame) -> None:
+    frame.rewards[:2] = frame.rewards[1::-1].copy()
 
 
-class SwappedRewards(PlantedTransport):
-    def change(self, frame: Frame) -> None:
-        if self.exchange >= AT:
-            frame.rewards[:2] = frame.rewards[1::-1].copy()
+def _nan_payload(frame: Frame) -> None:
+    frame.observations[2, -1:].view(np.uint32)[0] ^= 1
 
 
-class NanPayload(FramePlant):
-    def spoil(self, frame: Frame) -> None:
-        frame.observations[2, -1:].view(np.uint32)[0] ^= 1
-
-
-def _nan_payload(response: Any) -> None:
+def _nan_of_message(response: Any) -> None:
     if response.success:
         response.state.velocities[0] = float(np.array([0x7FF8000000000001], np.uint64).view(np.float64)[0])
 
 
-class NegativeZero(FramePlant):
-    def spoil(self, frame: Frame) -> None:
-        frame.signals[2] = np.where(frame.signals[2] == 0, np.float32(-0.0), frame.signals[2])
+def _negative_zero(frame: Frame) -> None:
+    frame.signals[2] = np.where(frame.signals[2] == 0, np.float32(-0.0), frame.signals[2])
 
 
-class WideSignals(PlantedTransport):
-    def change(self, frame: Frame) -> None:
-        frame.signals = frame.signals.astype(np.float64)  # type: ignore[assignment]
-
-
-class SwappedFlags(PlantedTransport):
-    def change(self, frame: Frame) -> None:
-        frame.terminated, frame.truncated = frame.truncated, frame.terminated
-
-
-class LostTruncation(PlantedTransport):
-    def change(self, frame: Frame) -> None:
-        frame.truncated[:] = 0
+def _swapped_flags(frame: Frame) -> None:
+    frame.terminated, frame.truncated = frame.truncated, frame.terminated
 
 
 class OldFinalObservation(PlantedTransport):
@@ -103,25 +73,14 @@ class OldFinalObservation(PlantedTransport):
         self._last = now
 
 
-class StaleFrame(FramePlant):
+class StaleFrame(PlantedTransport):
     """The frame before comes once more."""
-
-    _last: NDArray[Any]
 
     def change(self, frame: Frame) -> None:
         now = frame.observations.copy()
-        super().change(frame)
+        if self.exchange == AT:
+            frame.observations[:] = self._last
         self._last = now
-
-    def spoil(self, frame: Frame) -> None:
-        frame.observations[:] = self._last
-
-
-class LostNumber(PlantedTransport):
-    """The frames are numbered as if one had been lost."""
-
-    def change(self, frame: Frame) -> None:
-        frame.seq += self.exchange >= AT
 
 
 class KeptState(PlantedTransport):
@@ -132,35 +91,30 @@ class KeptState(PlantedTransport):
             frame.observations[(self.control & RESET) != 0, 0] += np.float32(1e-6)
 
 
-class NeverEnded(PlantedTransport):
-    def change(self, frame: Frame) -> None:
-        frame.any_ended = False
+def lost(name: str, is_lost: Callable[[list[Any]], bool]) -> Any:
+    """Return the plant of requests of a method that are accepted and not passed on: `is_lost` gets all until now."""
+
+    class Lost(PlantedTransport):
+        def __init__(self, inner: Transport) -> None:
+            super().__init__(inner)
+            self.asked: list[Any] = []
+
+        def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+            if method.python_name == name:
+                self.asked.append(request)
+                if is_lost(self.asked):
+                    return method.response(True)
+            return super().call(method, request, deadline)
+
+    return Lost
 
 
-class SeedsOnce(PlantedTransport):
-    """Seeds after the first ones are accepted and not passed on."""
-
-    method = "set_seeds"
-    _calls = 0
-
-    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        self._calls += method.python_name == self.method
-        if method.python_name == self.method and self._calls > 1:
-            return method.response(True)
-        return super().call(method, request, deadline)
-
-
-class OptionsOnce(SeedsOnce):
-    method = "set_reset_options"
-
-
-class SeedsOfAll(PlantedTransport):
-    """The mask of seeds is lost, so that all envs get theirs."""
-
-    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        if method.python_name == "set_seeds":
-            request = replace(request, mask=b"")
-        return super().call(method, request, deadline)
+def _had_their_seeds(asked: list[Any]) -> bool:
+    """True where each env had its seed of the last request before."""
+    *before, last = (
+        {(env, seed) for env, seed in enumerate(one.seeds) if not one.mask or one.mask[env]} for one in asked
+    )
+    return last <= set().union(*before)
 
 
 class LateAutoreset(PlantedTransport):
@@ -174,21 +128,30 @@ class LateAutoreset(PlantedTransport):
         super().send(actions, control)
 
 
-class ClippedActions(PlantedTransport):
+class AllEnded(PlantedTransport):
+    """Where all envs ended in one step, the last of them is not reset."""
+
+    _all_ended = False
+
+    def change(self, frame: Frame) -> None:
+        self._all_ended = bool((frame.terminated | frame.truncated).all())
+
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        super().send(np.clip(actions, -1, 1), control)
+        if self._all_ended and control is not None:
+            control = control.copy()
+            control[-1] = 0
+        super().send(actions, control)
 
 
-class DeadCounter(PlantedTransport):
-    @property
-    def out_of_bounds(self) -> int:  # type: ignore[override]
-        return 0
+def counting(alter: Callable[[int], int]) -> Any:
+    """Return the plant of a counter of actions out of bounds that shows another number."""
 
+    class Counting(PlantedTransport):
+        @property
+        def out_of_bounds(self) -> int:  # type: ignore[override]
+            return alter(self.inner.out_of_bounds)
 
-class LateCounter(PlantedTransport):
-    @property
-    def out_of_bounds(self) -> int:  # type: ignore[override]
-        return max(0, self.inner.out_of_bounds - 1)
+    return Counting
 
 
 class ChangedActions(PlantedTransport):
@@ -200,35 +163,25 @@ class ChangedActions(PlantedTransport):
             actions[-1] += 1
 
 
-class SentActions(PlantedTransport):
-    """Actions that `is_other` tells apart are sent as others."""
+def sending(alter: Callable[[Transport, NDArray[Any]], NDArray[Any]]) -> Any:
+    """Return the plant of actions that are sent as others."""
 
-    def is_other(self, actions: NDArray[Any]) -> bool:
-        """Return whether these are."""
-        return False
+    class Sending(PlantedTransport):
+        def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+            super().send(alter(self, actions), control)
 
-    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        super().send(actions / 2 if self.is_other(actions) else actions, control)
-
-
-class ActionsInPlace(SentActions):
-    def is_other(self, actions: NDArray[Any]) -> bool:
-        return actions is self.actions
+    return Sending
 
 
-class StridedActions(SentActions):
-    def is_other(self, actions: NDArray[Any]) -> bool:
-        return not actions.flags.c_contiguous
+def halving(is_halved: Callable[[Transport, NDArray[Any]], bool]) -> Any:
+    """Return the plant of some actions that are sent half as large."""
+    return sending(lambda to, actions: actions / 2 if is_halved(to, actions) else actions)
 
 
-class WideActions(PlantedTransport):
-    """Actions of float64 are cut to float32, where others are rounded."""
-
-    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if actions.dtype == np.float64:
-            near = actions.astype(np.float32)
-            actions = np.where(np.abs(near) > np.abs(actions), np.nextafter(near, np.float32(0)), near)
-        super().send(actions, control)
+def _cut_to_float32(_: Transport, actions: NDArray[Any]) -> NDArray[Any]:
+    """Cut actions of float64, where others are rounded."""
+    near = actions.astype(np.float32)
+    return np.where(np.abs(near) > np.abs(actions), np.nextafter(near, np.float32(0)), near)
 
 
 class ViewsOverwritten(PlantedTransport):
@@ -309,16 +262,6 @@ class NoStreams(PlantedTransport):
     def __init__(self, inner: Transport) -> None:
         super().__init__(inner)
         self.capabilities = replace(inner.capabilities, streams=False)
-
-
-def asking(name: str, change: Any) -> Any:
-    """Return the plant of requests of a method that are changed on their way."""
-
-    class Asking(PlantedTransport):
-        def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-            return super().call(method, change(request) if method.python_name == name else request, deadline)
-
-    return Asking
 
 
 def _low_seeds(bits: int) -> Any:
@@ -409,27 +352,33 @@ STEP_PLANTS: tuple[Plant, ...] = (
     ),
     Plant(
         "the last of 32 envs",
-        LastOfManyEnvs,
+        frames(_last_of_many, AT),
         ("observation of env 31 at [0]", "exchange 97"),
         (P,),
         given={P: {"num_envs": 32, "steps": 120}},
     ),
     Plant(
         "the last of envs that are not asked for",
-        LastOfManyEnvs,
+        frames(_last_of_many, AT),
         unseen={P: ("not compared: batches of other than 4 envs (not asked for; pass --num-envs)",)},
     ),
-    everywhere("swapped rewards", SwappedRewards, "reward", "exchange 97"),
-    everywhere("NaN payload", NanPayload, "observation", "0x7fc00000", "0x7fc00001", "exchange 97"),
+    everywhere("swapped rewards", frames(_swapped_rewards, AT), "reward", "exchange 97"),
+    everywhere("NaN payload", frames(_nan_payload, AT), "observation", "0x7fc00000", "0x7fc00001", "exchange 97"),
     Plant(
         "NaN payload in a message",
-        answers(method("MujocoService/GetJointState"), _nan_payload),
+        answers(method("MujocoService/GetJointState"), _nan_of_message),
         unseen={T: _OF_THE_OTHERS, R: _OF_THE_OTHERS},
     ),
-    everywhere("negative zero", NegativeZero, "signals.out_of_range", "-0.0", "exchange 97"),
-    everywhere("wide signals", WideSignals, "signals.alive", "float64 (4,)", "exchange 1"),
-    everywhere("swapped flags", SwappedFlags, "t", "exchange"),
-    everywhere("a lost truncation", LostTruncation, "truncated", "True", "False"),
+    everywhere("negative zero", frames(_negative_zero, AT), "signals.out_of_range", "-0.0", "exchange 97"),
+    everywhere(
+        "wide signals",
+        frames(lambda one: setattr(one, "signals", one.signals.astype(np.float64))),
+        "signals.alive",
+        "float64 (4,)",
+        "exchange 1",
+    ),
+    everywhere("swapped flags", frames(_swapped_flags), "t", "exchange"),
+    everywhere("a lost truncation", frames(lambda one: one.truncated.fill(0)), "truncated", "True", "False"),
     Plant(
         "an old final observation",
         OldFinalObservation,
@@ -438,17 +387,17 @@ STEP_PLANTS: tuple[Plant, ...] = (
         given={P: {"autoreset": "same_step"}},
     ),
     everywhere("a stale frame", StaleFrame, "observation", "exchange 97"),
-    everywhere("a lost number", LostNumber, "seq", "exchange 97"),
+    everywhere("a lost number", frames(lambda one: setattr(one, "seq", one.seq + 1), AT), "seq", "exchange 97"),
     Plant(
         "one term less", OneTermLess, ("spec.termination_terms", "['out_of_range', 'time_out']", "['time_out']"), (P, T)
     ),
     Plant("one term less than recorded", OneTermLess, ("recorded with num_terms 4, the engine has 3",), (R,)),
-    everywhere("no end is told", NeverEnded, "any_ended", "True", "False"),
-    everywhere("seeds once", SeedsOnce, "observation"),
-    everywhere("seeds of all", SeedsOfAll, "observation"),
-    everywhere("options once", OptionsOnce, "observation"),
+    everywhere("no end is told", frames(lambda one: setattr(one, "any_ended", False)), "any_ended", "True", "False"),
+    everywhere("seeds once", lost("set_seeds", lambda asked: len(asked) > 1), "observation"),
+    everywhere("seeds of all", asking("set_seeds", lambda one: replace(one, mask=b"")), "observation"),
+    everywhere("options once", lost("set_reset_options", lambda asked: len(asked) > 1), "observation"),
     everywhere("a late autoreset", LateAutoreset, "observation"),
-    everywhere("clipped actions", ClippedActions, "exchange"),
+    everywhere("clipped actions", sending(lambda _, actions: np.clip(actions, -1, 1)), "exchange"),
     everywhere("other action bounds", described(action=_wider), "spec.action.high", "1.0", "2.0", "exchange 0"),
     everywhere("other observation bounds", described(observation=_bounded), "spec.observation."),
     everywhere("another step_s", described(step_s=lambda spec: 0.05), "spec.step_s", "0.02", "0.05"),
@@ -471,8 +420,8 @@ STEP_PLANTS: tuple[Plant, ...] = (
         described(observation_names=lambda spec: tuple(reversed(spec.observation_names))),
         "spec.observation_names",
     ),
-    everywhere("a dead counter", DeadCounter, "out_of_bounds", "0"),
-    everywhere("a late counter", LateCounter, "out_of_bounds"),
+    everywhere("a dead counter", counting(lambda found: 0), "out_of_bounds", "0"),
+    everywhere("a late counter", counting(lambda found: max(0, found - 1)), "out_of_bounds"),
     everywhere("state kept", KeptState, "observation"),
     everywhere("a step raises", raising(RuntimeError("planted"), "recv"), "RuntimeError: planted", "exchange 97"),
     everywhere("a send raises", raising(KeyError("planted"), "send"), "KeyError", "exchange 97"),
@@ -480,17 +429,22 @@ STEP_PLANTS: tuple[Plant, ...] = (
     everywhere("the peer dies", raising(PeerDied("planted"), "recv"), "planted", "exchange 97"),
     everywhere("seeds raise", raising(RuntimeError("planted"), "call"), "RuntimeError"),
     by_parity("actions are changed", ChangedActions, "actions_passed of env 15"),
-    by_parity("actions in place", ActionsInPlace, "observation"),
-    by_parity("actions that are not contiguous", StridedActions, "observation"),
-    by_parity("actions of float64", WideActions, "observation"),
+    by_parity("actions in place", halving(lambda to, actions: actions is to.actions), "observation"),
+    by_parity(
+        "actions that are not contiguous", halving(lambda _, actions: not actions.flags.c_contiguous), "observation"
+    ),
+    by_parity("actions in another byte order", halving(lambda _, actions: not actions.dtype.isnative), "observation"),
+    by_parity("actions of float64", sending(_cut_to_float32), "observation"),
     by_parity("views overwritten", ViewsOverwritten, "views_kept", "True", "False"),
     by_parity("only step_wait", OnlyWaitedFor, "observation of env 15 at [0]"),
     by_parity("a call beside a step", CallsBeside, "observation of env 0 at [0]"),
+    by_parity("all envs end in one step", AllEnded, "of env 15"),
     by_parity("a second client", SecondClient, "typed_call", "action_size=2", "action_size=3"),
     by_parity("the first pixel", FirstPixel, "render", "render,"),
     by_parity("no streams", NoStreams, "capabilities.streams", "True", "False"),
     by_parity("seeds of 16 bits", _low_seeds(16), "observation"),
     by_parity("seeds of 32 bits", _low_seeds(32), "observation"),
+    by_parity("seeds given again", lost("set_seeds", _had_their_seeds), "observation"),
     by_parity("clipped noise", asking("set_reset_options", _clipped), "observation"),
     by_parity("options lost", asking("set_reset_options", lambda one: replace(one, options_json="")), "observation"),
     Plant("close raises", raising(RuntimeError("planted"), "close"), ("RuntimeError: planted", "closing"), (P,)),

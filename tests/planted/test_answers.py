@@ -1,7 +1,5 @@
 """Each difference that two answers can have is found by the comparison that every tool uses, and named."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,11 +12,10 @@ from google.protobuf.struct_pb2 import Struct
 from lucky_transport.messages.methods import Effect, Flow
 from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
-from lucky_transport_migration.compare.item_digest import ItemDigest
+from lucky_transport_migration.compare.items import ItemDigest
 from lucky_transport_migration.compare.rules import ComparisonRules, Rule
 from lucky_transport_migration.evidence.call_comparison import compare
 from lucky_transport_migration.evidence.outcome import CallOutcome, Comparison
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence
 from lucky_transport_migration.routing.received import ReceivedItems
 from tests.planted.answers import PLANTS, Answer, AnswerPlant, numbered
 
@@ -45,7 +42,7 @@ def compared(
     sides: Sequence[Answer],
     most: Sequence[int | None] = (None, None),
     rules: ComparisonRules = RULES,
-) -> Evidence:
+) -> Any:
     method = row(plant.method, type(plant.control.items[0]) if plant.control.items else Struct)
     one, other = (
         outcome(name, answer, method, kept, rules)
@@ -73,7 +70,7 @@ def test_a_difference_is_found_and_named_however_much_each_side_keeps(name: str,
 @pytest.mark.parametrize("name", PLANTS)
 def test_an_answer_equals_itself_and_nothing_of_it_is_left_out(name: str, tool: str) -> None:
     found = compared(PLANTS[name], (PLANTS[name].control,) * 2, KEPT[tool])
-    assert (found.verdict, found.left_out) == (EQUAL, {})
+    assert (found.verdict, found.left_out) == ("equal", {})
 
 
 def test_of_a_field_that_is_left_out_the_rest_of_a_stream_says_nothing() -> None:
@@ -81,15 +78,15 @@ def test_of_a_field_that_is_left_out_the_rest_of_a_stream_says_nothing() -> None
         PLANTS["late item changed"],
         ComparisonRules({"google.protobuf.Value.number_value": Rule(skip="a clock")}),
     )
-    assert compared(plant, (plant.control, plant.candidate), (256, 256), rules).verdict == EQUAL
+    assert compared(plant, (plant.control, plant.candidate), (256, 256), rules).verdict == "equal"
     lost = PLANTS["late item lost"]
-    assert compared(lost, (lost.control, lost.candidate), (256, 256), rules).verdict == DIFFERENT
+    assert compared(lost, (lost.control, lost.candidate), (256, 256), rules).verdict == "different"
 
 
 def test_where_a_rule_has_a_tolerance_the_rest_is_counted_and_said_to_be_left_out() -> None:
     plant, rules = PLANTS["late item changed"], ComparisonRules({"google.protobuf.Value.number_value": Rule(abs=1e-9)})
     found = compared(plant, (plant.control, plant.candidate), (256, 256), rules)
-    assert found.verdict == EQUAL
+    assert found.verdict == "equal"
     assert "has a tolerance" in found.left_out["items beyond the first 256"]
 
 
@@ -102,7 +99,7 @@ def test_digests_that_were_made_by_other_rules_are_not_compared_and_that_is_said
     one, other = (outcome(name, plant.control, method, 256, rules) for name, rules in (("grpc", RULES), ("shm", skips)))
     found = compare(Comparison(method.name, Decision("grpc", "shm"), one, other, [b""]), RULES, method=method)
     assert (found.verdict, found.left_out) == (
-        EQUAL,
+        "equal",
         {"items beyond the first 256": "no digest of them was made by these rules"},
     )
 
@@ -111,7 +108,7 @@ def test_digests_that_were_made_by_other_rules_are_not_compared_and_that_is_said
 def test_where_the_controls_own_side_ended_the_call_there_is_nothing_to_compare_with(code: str) -> None:
     plant = PLANTS["text"]
     found = compared(plant, (Answer((), code, "gone", is_local=True), plant.candidate))
-    assert (found.verdict, found.why) == (NOT_COMPARED, f"grpc brought no answer: {code}: gone")
+    assert (found.verdict, found.why) == ("not_compared", f"grpc brought no answer: {code}: gone")
 
 
 def test_two_maps_in_another_order_are_equal_beyond_what_is_kept_too() -> None:

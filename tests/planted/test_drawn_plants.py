@@ -3,18 +3,16 @@
 The servers are in this process: one handler, which answers with what it got. In shared memory it meets a plant.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,27 +33,34 @@ _PROTO = Path(__file__).with_name("desk.proto").read_text()
 
 @dataclass(frozen=True)
 class Seen:
-    """A call as a handler sees it. client: 1, or 2 of another connection. is_alone: no other call is under way."""
+    """A call as a handler sees it. client: 1, or 2 of another connection. is_alone: no other call is under way. before:
+    the notes of the call before it.
+    """
 
     notes: list[Any]
     metadata: Metadata
     seconds: float | None
     client: int
     is_alone: bool
+    before: list[Any] | None
 
 
 Plant = Callable[[Seen], Any]
+Answer = Callable[[Any, ServiceMethod, list[bytes], CallOutcome], CallOutcome]
 
 
 class Desk(AbstractContextManager["Desk"]):
-    """A server that runs; `plant` is what changes a call in shared memory."""
+    """A server that runs; `plant` is what changes a call in shared memory, `answer` what each is answered over both."""
 
     plant: Plant = staticmethod(lambda seen: None)
+    answer: Answer = staticmethod(lambda desk, row, requests, found: found)
     endpoint = "grpc://127.0.0.1:1"
+    ends = ""
 
     def __init__(self, command: ServerCommand, transport: str, client: int = 1) -> None:
         self.transport = transport
         self.client = client
+        self._last: list[Any] | None = None
 
     def __exit__(self, *_: object) -> None:
         pass
@@ -65,7 +70,7 @@ class Desk(AbstractContextManager["Desk"]):
         return self
 
     @cached_property
-    def second(self) -> Desk:
+    def second(self) -> Self:
         return type(self)(ServerCommand("x {port}"), self.transport, 2)
 
     def exit_report(self, within_s: float = 0.0) -> str:
@@ -74,16 +79,20 @@ class Desk(AbstractContextManager["Desk"]):
     def ask(self, row: ServiceMethod, requests: list[bytes], **given: Any) -> CallOutcome:
         if (given["timeout_s"] or 0) < 0:
             return CallOutcome(self.transport, code="DEADLINE_EXCEEDED")
+        self.ends = given["ends"]
         alone = threading.current_thread() is threading.main_thread()
         notes = [row.request.FromString(one) for one in requests]
-        seen = Seen(notes, given["metadata"], given["timeout_s"], self.client, alone)
+        seen = Seen(notes, given["metadata"], given["timeout_s"], self.client, alone, self._last)
+        self._last = notes
         if self.transport == CANDIDATE:
             seen = self.plant(seen) or seen
         pairs = tuple((f"saw-{key}", value) for key, value in seen.metadata)
         deadline = "none" if seen.seconds is None else "a day" if seen.seconds > 86_400 else f"{seen.seconds:g} s"
         items = [one.SerializeToString(deterministic=True) for one in seen.notes]
         took_us = 150_000.0 if row.name.endswith("Echo") else 100.0
-        return CallOutcome(self.transport, items, trailing=(("deadline", deadline), *pairs), took_us=took_us)
+        found = CallOutcome(self.transport, items, trailing=(("deadline", deadline), *pairs), took_us=took_us)
+        end = {"held": "DEADLINE_EXCEEDED", "raises": "UNKNOWN"}.get(self.ends, "OK")
+        return self.answer(self, row, requests, replace(found, code=end, is_local=self.ends == "held"))
 
 
 @pytest.fixture(scope="module")
@@ -91,18 +100,18 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The service's descriptor set."""
     folder = tmp_path_factory.mktemp("desk")
     (folder / "desk.proto").write_text(_PROTO)
-    command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--descriptor_set_out=desk.binpb", "desk.proto"]
-    subprocess.run(command, cwd=folder, check=True)
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--include_imports", "--descriptor_set_out=desk.binpb"]
+    subprocess.run([*command, "desk.proto"], cwd=folder, check=True)
     return folder / "desk.binpb"
 
 
 @pytest.fixture
-def prove(described: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ServiceParity]:
+def prove(described: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     monkeypatch.setattr(service_pair, "RunningServer", Desk)
 
-    def prove(plant: Plant | None = None, method: str = "Desk/*", **given: Any) -> ServiceParity:
-        if plant is not None:
-            monkeypatch.setattr(Desk, "plant", staticmethod(plant))
+    def prove(plant: Plant = Desk.plant, method: str = "Desk/*", answer: Answer = Desk.answer, **given: Any) -> Any:
+        monkeypatch.setattr(Desk, "plant", staticmethod(plant))
+        monkeypatch.setattr(Desk, "answer", staticmethod(answer))
         return ServiceProof(ServerCommand("x {port}"), [described], pattern=method, **given).prove()
 
     return prove
@@ -132,13 +141,6 @@ def _few_counts(note: Any) -> None:
         del note.counts[key]
 
 
-def _crossed(seen: Seen) -> Seen:
-    """Calls that are under way together get the answer of the one that came before."""
-    last = getattr(_crossed, "last", seen)
-    _crossed.last = seen  # type: ignore[attr-defined]
-    return seen if seen.is_alone else replace(seen, notes=last.notes)
-
-
 def _without(note: Any, at: int) -> None:
     del note[at : at + 1]
 
@@ -148,60 +150,74 @@ def _without_equal(seen: Seen) -> Seen:
 
 
 ECHO, ADD = "Desk/Echo", "Desk/Add"
-#: By name: the plant, the method that shows it, and words of the report.
-PLANTS: dict[str, tuple[Plant, str, tuple[str, ...]]] = {
+#: By name: the plant, and words of the report, among them the method that shows it where that is not Echo.
+PLANTS: dict[str, tuple[Any, ...]] = {
     "second client": (
         lambda seen: replace(seen, notes=seen.notes[:0]) if seen.client == 2 else None,
-        ECHO,
-        ("of two clients at once",),
+        "of two clients at once",
     ),
-    "crossed calls": (_crossed, ECHO, ("at once",)),
-    "wrong under load": (lambda seen: None if seen.is_alone else replace(seen, metadata=()), ECHO, ("at once",)),
-    "list sorted": (each(lambda note: note.list.sort()), ECHO, ("list",)),
-    "number by a double": (
-        each(lambda note: setattr(note, "number", int(float(note.number)) % 2**63)),
-        ECHO,
-        ("number",),
+    "crossed calls": (lambda seen: None if seen.is_alone else replace(seen, notes=seen.before or []), "at once"),
+    "equal calls taken for one": (
+        lambda seen: replace(seen, notes=[]) if seen.notes == seen.before else None,
+        "0 items",
     ),
-    "denormal lost": (each(lambda note: setattr(note, "x", 0.0) if abs(note.x) < 2.3e-308 else None), ECHO, ("x",)),
-    "minus zero lost": (each(lambda note: setattr(note, "x", note.x + 0.0)), ECHO, ("x", "-0.0")),
-    "NFC": (each(lambda note: setattr(note, "text", unicodedata.normalize("NFC", note.text))), ECHO, ("text",)),
-    "trimmed": (each(lambda note: setattr(note, "text", note.text.strip())), ECHO, ("text",)),
-    "default dropped": (each(lambda note: note.level or note.ClearField("level")), ECHO, ("level",)),
-    "list cut at 2": (cut(2), ECHO, ("list",)),
-    "list cut at 99": (cut(99), ECHO, ("list",)),
-    "list cut at 1000": (cut(1000), ECHO, ("list",)),
-    "map cut at 5": (each(_few_counts), ECHO, ("counts",)),
-    "bytes cut at 64 KiB": (each(lambda note: setattr(note, "blob", note.blob[: 2**16])), ECHO, ("blob",)),
-    "text cut at 1 MiB": (each(lambda note: setattr(note, "text", note.text[: 2**20])), ECHO, ("text",)),
-    "last request lost": (lambda seen: _without(seen.notes, 5) if len(seen.notes) > 5 else None, ADD, ("requests [",)),
-    "fifth request lost": (lambda seen: _without(seen.notes, 4), ADD, ("requests [",)),
-    "request 999 lost": (lambda seen: _without(seen.notes, 998), ADD, ("requests [",)),
-    "equal request lost": (_without_equal, ADD, ("requests [",)),
-    "binary metadata lost": (pairs(lambda given: tuple(one for one in given if "-bin" not in one[0])), ECHO, ("-bin",)),
+    "wrong under load": (lambda seen: None if seen.is_alone else replace(seen, metadata=()), "at once"),
+    "list sorted": (each(lambda note: note.list.sort()), "list"),
+    "number by a double": (each(lambda note: setattr(note, "number", int(float(note.number)) % 2**63)), "number"),
+    "denormal lost": (each(lambda note: setattr(note, "x", 0.0) if abs(note.x) < 2.3e-308 else None), "x"),
+    "minus zero lost": (each(lambda note: setattr(note, "x", note.x + 0.0)), "x", "-0.0"),
+    "NFC": (each(lambda note: setattr(note, "text", unicodedata.normalize("NFC", note.text))), "text"),
+    "trimmed": (each(lambda note: setattr(note, "text", note.text.strip())), "text"),
+    "default dropped": (each(lambda note: note.level or note.ClearField("level")), "level"),
+    "list cut at 2": (cut(2), "list"),
+    "list cut at 99": (cut(99), "list"),
+    "list cut at 1000": (cut(1000), "list"),
+    "map cut at 5": (each(_few_counts), "counts"),
+    "bytes cut at 64 KiB": (each(lambda note: setattr(note, "blob", note.blob[: 2**16])), "blob"),
+    "text cut at 1 MiB": (each(lambda note: setattr(note, "text", note.text[: 2**20])), "text"),
+    "last request lost": (lambda seen: _without(seen.notes, 5) if len(seen.notes) > 5 else None, ADD, "requests ["),
+    "fifth request lost": (lambda seen: _without(seen.notes, 4), ADD, "requests ["),
+    "request 999 lost": (lambda seen: _without(seen.notes, 998), ADD, "requests ["),
+    "equal request lost": (_without_equal, ADD, "requests ["),
+    "binary metadata lost": (pairs(lambda given: tuple(one for one in given if "-bin" not in one[0])), "-bin"),
     "binary metadata padded": (
         pairs(lambda given: tuple((k, v[: len(v) // 3 * 3] if "-bin" in k else v) for k, v in given)),
-        ECHO,
-        ("-bin",),
+        "-bin",
     ),
-    "percent decoded": (each(lambda note: setattr(note, "text", note.text.replace("%41", "A"))), ECHO, ("%41",)),
-    "duplicates lost": (pairs(lambda given: tuple(dict(given).items())), ECHO, ("saw-lucky-parity",)),
-    "equal keys sorted": (pairs(lambda given: tuple(sorted(given))), ECHO, ("saw-lucky-parity",)),
-    "empty metadata lost": (pairs(lambda given: tuple(one for one in given if one[1])), ECHO, ("saw-lucky-parity",)),
-    "long metadata cut": (pairs(lambda given: tuple((k, v[:1000]) for k, v in given)), ECHO, ("saw-lucky-parity",)),
-    "a deadline for all": (lambda seen: replace(seen, seconds=seen.seconds or 60.0), ECHO, ("no deadline", "'none'")),
+    "percent decoded": (each(lambda note: setattr(note, "text", note.text.replace("%41", "A"))), "%41"),
+    "duplicates lost": (pairs(lambda given: tuple(dict(given).items())), "saw-lucky-parity"),
+    "equal keys sorted": (pairs(lambda given: tuple(sorted(given))), "saw-lucky-parity"),
+    "empty metadata lost": (pairs(lambda given: tuple(one for one in given if one[1])), "saw-lucky-parity"),
+    "long metadata cut": (pairs(lambda given: tuple((k, v[:1000]) for k, v in given)), "saw-lucky-parity"),
+    "a deadline for all": (lambda seen: replace(seen, seconds=seen.seconds or 60.0), "no deadline", "'none'"),
     "long deadlines cut": (
         lambda seen: replace(seen, seconds=seen.seconds and min(seen.seconds, 3600.0)),
-        ECHO,
-        ("a long deadline", "'a day'"),
+        "a long deadline",
+        "'a day'",
     ),
-    "unknown fields lost": (each(lambda note: note.DiscardUnknownFields()), ECHO, ("",)),
+    "what an Any holds lost": (
+        each(lambda note: note.any.ClearField("value") if note.any.type_url.endswith("lab.Note") else None),
+        "any",
+        "lab.Note",
+    ),
+    "an Any of a type lost": (
+        each(lambda note: note.ClearField("any") if note.any.type_url.endswith("lab.Stamp") else None),
+        "any",
+        "lab.Stamp",
+    ),
+    "an Any of another URL lost": (
+        each(lambda note: note.any.type_url.startswith("types.example.com/own/") and note.ClearField("any")),
+        "any",
+        "types.example.com/own",
+    ),
+    "unknown fields lost": (each(lambda note: note.DiscardUnknownFields()),),
 }
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_a_difference_that_only_certain_calls_show_is_found(name: str, prove: Callable[..., ServiceParity]) -> None:
-    plant, method, words = PLANTS[name]
+def test_a_difference_that_only_certain_calls_show_is_found(name: str, prove: Callable[..., Any]) -> None:
+    plant, *words = PLANTS[name]
+    method = ADD if ADD in words else ECHO
     outcome = prove(plant, method)
     first = outcome.first_difference
     assert first is not None, outcome.sentence
@@ -210,27 +226,25 @@ def test_a_difference_that_only_certain_calls_show_is_found(name: str, prove: Ca
     assert all(word in text for word in words), text
 
 
-def test_without_a_plant_all_is_equal(prove: Callable[..., ServiceParity]) -> None:
+def test_without_a_plant_all_is_equal(prove: Callable[..., Any]) -> None:
     outcome = prove()
     assert outcome.equal, outcome.sentence
     assert {name: row.calls for name, row in outcome.methods.items()} == {
         "/lab.Desk/Echo": 100,
-        "/lab.Desk/Mark": 101,  # once in turns
-        "/lab.Desk/Add": 101,
+        "/lab.Desk/Mark": 102,  # once in turns, once with an iterator that raises
+        "/lab.Desk/Add": 102,
     }
     assert not [what for what in outcome.left if "at once" in what and "different methods" not in what]
 
 
 def test_items_that_all_come_at_the_end_are_no_difference_and_show_in_the_times(
-    prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
+    prove: Callable[..., Any],
 ) -> None:
-    ask = Desk.ask
 
-    def late(self: Desk, row: ServiceMethod, requests: list[bytes], **given: Any) -> CallOutcome:
-        return replace(ask(self, row, requests, **given), first_us=90.0 if self.transport == CANDIDATE else 10.0)
+    def late(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        return replace(found, first_us=90.0 if self.transport == CANDIDATE else 10.0)
 
-    monkeypatch.setattr(Desk, "ask", late)
-    outcome = prove(method=ADD)
+    outcome = prove(method=ADD, answer=late)
     assert outcome.equal, outcome.sentence
     found = outcome.plain()["times"]["/lab.Desk/Add"]
     assert found["call"] == (1.0, 1.0)
@@ -240,7 +254,48 @@ def test_items_that_all_come_at_the_end_are_no_difference_and_show_in_the_times(
     assert "Add: its first item comes 9.00 to 9.00 times as late" in outcome.offer
 
 
-def test_a_slow_method_makes_no_short_deadline_of_another_longer(prove: Callable[..., ServiceParity]) -> None:
+@pytest.mark.parametrize("late", [CANDIDATE, "grpc", "none"])
+def test_an_end_that_comes_only_after_the_half_close_is_found(late: str, prove: Callable[..., Any]) -> None:
+
+    def ends(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        return found if self.ends != "held" or late == self.transport else replace(found, code="OK", is_local=False)
+
+    outcome = prove(method=ADD, answer=ends)
+    assert outcome.equal == (late != CANDIDATE), outcome.sentence
+    assert outcome.equal or "half-closed only when it has ended" in outcome.sentence
+
+
+def test_an_iterator_that_raises_unnoticed_is_found(prove: Callable[..., Any]) -> None:
+
+    def quiet(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        is_quiet = self.transport == CANDIDATE and self.ends == "raises"
+        return replace(found, code="OK") if is_quiet else found
+
+    outcome = prove(method=ADD, answer=quiet)
+    assert "grpc 'UNKNOWN', shm 'OK'" in outcome.sentence
+    assert "its iterator of requests raises" in outcome.sentence
+
+
+@pytest.mark.parametrize(("slow", "is_equal"), [("grpc", True), (CANDIDATE, False), ("both", True)])
+def test_what_the_proof_cancels_itself_is_late_and_its_end_is_not_compared(
+    slow: str, is_equal: bool, prove: Callable[..., Any]
+) -> None:
+
+    def cancels(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        """Take as long as the proof waits for a call without a deadline of its own."""
+        is_slow = slow in (self.transport, "both") and found.trailing[0][1] in ("none", "a day")
+        return replace(found, items=[], code="CANCELLED", is_local=True, trailing=()) if is_slow else found
+
+    outcome = prove(method=ADD, answer=cancels)
+    assert outcome.equal == is_equal, outcome.sentence
+    if is_equal:
+        assert outcome.methods["/lab.Desk/Add"].unseen or slow == "both"
+    else:
+        assert "(late)" in outcome.sentence
+        assert "cancelled after 10 s" in outcome.sentence
+
+
+def test_a_slow_method_makes_no_short_deadline_of_another_longer(prove: Callable[..., Any]) -> None:
     outcome = prove(lambda seen: replace(seen, seconds=seen.seconds and max(seen.seconds, 3.0)))
     first = outcome.first_difference
     assert first is not None, outcome.sentence
@@ -248,81 +303,125 @@ def test_a_slow_method_makes_no_short_deadline_of_another_longer(prove: Callable
     assert "'2 s'" in first.sentence()
 
 
-def test_the_call_that_is_shown_has_the_kind_of_difference_that_was_found(
-    prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_call_that_is_shown_has_the_kind_of_difference_that_was_found(prove: Callable[..., Any]) -> None:
     """As where gRPC cuts the details by which a server refuses what an earlier call of another method allows."""
-    ask, alone = Desk.ask, set[int]()
+    alone = set[int]()
 
-    def refused(self: Desk, row: ServiceMethod, requests: list[bytes], **given: Any) -> CallOutcome:
-        found = ask(self, row, requests, **given)
+    def refused(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
         alone.update({id(self)} if row.name.endswith("Echo") else ())
         is_known = id(self) in alone or self.client == 2
         return found if is_known else replace(found, items=[], code="NOT_FOUND", details=self.transport)
 
-    monkeypatch.setattr(Desk, "ask", refused)
-    first = prove(PLANTS["fifth request lost"][0]).first_difference
+    first = prove(PLANTS["fifth request lost"][0], answer=refused).first_difference
     assert first is not None
     assert "as drawn; it does not differ so on fresh servers" in first.sentence()
     assert "details" not in first.sentence()
 
 
-def test_a_smaller_call_that_differs_otherwise_is_not_shown(
-    prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask, told = Desk.ask, set[int]()
+def test_a_smaller_call_that_differs_otherwise_is_not_shown(prove: Callable[..., Any]) -> None:
+    told = set[int]()
 
-    def tells(self: Desk, row: ServiceMethod, requests: list[bytes], **given: Any) -> CallOutcome:
+    def tells(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
         """Answer an empty request otherwise once there was a text."""
-        found = ask(self, row, requests, **given)
         told.update({id(self)} if row.request.FromString(b"".join(requests)).text else ())
         return found if any(requests) or id(self) not in told else replace(found, details=self.transport)
 
-    monkeypatch.setattr(Desk, "ask", tells)
-    first = prove(each(lambda note: setattr(note, "text", note.text and f"{note.text}!")), ECHO).first_difference
+    longer = each(lambda note: setattr(note, "text", note.text and f"{note.text}!"))
+    first = prove(longer, ECHO, answer=tells).first_difference
     assert first is not None
     assert "text of /lab.Desk/Echo differs (item)" in first.sentence()
     assert "the smallest found" in first.sentence()
 
 
 @pytest.mark.parametrize("method", ["Echo", "Mark"])  # the one that makes the state
-def test_answers_that_hang_on_their_order_are_left_out_and_said(
-    method: str, prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask, asked = Desk.ask, Counter[int]()
+def test_answers_that_hang_on_their_order_are_left_out_and_said(method: str, prove: Callable[..., Any]) -> None:
+    asked = Counter[int]()
 
-    def numbered(self: Desk, row: ServiceMethod, requests: list[bytes], **given: Any) -> CallOutcome:
+    def numbered(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
         """Number the answers, alike as long as no call of shared memory overtakes another."""
         if not asked[id(self)] and not row.name.endswith(method):
-            return ask(self, row, requests, **given)
+            return found
         asked[id(self)] += 1
         is_alone = threading.current_thread() is threading.main_thread()
         overtaken = 0 if is_alone or self.transport != CANDIDATE else 1
-        return replace(ask(self, row, requests, **given), trailing=(("number", str(asked[id(self)] + overtaken)),))
+        return replace(found, trailing=(("number", str(asked[id(self)] + overtaken)),))
 
-    monkeypatch.setattr(Desk, "ask", numbered)
-    outcome = prove(count=20)
+    outcome = prove(count=20, answer=numbered)
     assert outcome.equal, outcome.sentence
     assert "hang on which of them comes first" in outcome.left["calls of /lab.Desk/Echo at once"]
 
 
-def test_a_method_that_refuses_most_calls_is_named_among_what_was_not_compared(
-    prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("keeps", ["shm", "one of two", "none"])
+@pytest.mark.parametrize(("writes", "reads"), [("Echo", "Mark"), ("Mark", "Echo")])
+def test_an_answer_that_is_kept_over_a_call_of_another_method_is_found(
+    writes: str, reads: str, keeps: str, prove: Callable[..., Any]
 ) -> None:
-    ask = Desk.ask
+    """Where one of two servers on ports keeps it too, no transport is blamed."""
+    stored, kept = defaultdict[Desk, dict[str, Any]](dict), defaultdict[Desk, dict[str, Any]](dict)
 
-    def picky(self: Desk, row: ServiceMethod, requests: list[bytes], **given: Any) -> CallOutcome:
+    def remembers(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        """Answer with what was written under the text."""
+        text = row.request.FromString(b"".join(requests[-1:])).text
+        if row.name.endswith(writes):
+            stored[self][text] = {"items": found.items}
+        if not row.name.endswith(reads):
+            return found
+        now = stored[self].get(text, {"items": [], "code": "NOT_FOUND"})
+        before = kept[self].setdefault(text, now)
+        is_kept = keeps == self.transport or (keeps == "one of two" and list(kept).index(self) % 2)
+        return replace(found, **(before if is_kept else now))
+
+    outcome = prove(answer=remembers)
+    assert (outcome.first_difference is not None) == (keeps == "shm"), outcome.sentence
+    assert ("in rounds of all methods" in outcome.sentence) == (keeps == "shm")
+    assert (f"what other calls change in answers of /lab.Desk/{reads}" in outcome.left) == (keeps == "one of two")
+
+
+def test_what_calls_at_once_leave_behind_is_found(prove: Callable[..., ServiceParity]) -> None:
+    total = Counter[Desk]()
+
+    def counts(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        """Count the calls of one method; shared memory loses those that are made at once. Others tell the number."""
+        if row.name.endswith("Echo"):
+            return replace(found, trailing=(("total", str(total[self])),))
+        total[self] += self.transport != CANDIDATE or threading.current_thread() is threading.main_thread()
+        return found
+
+    outcome = prove(count=20, answer=counts)
+    assert not outcome.equal
+    assert "after calls at once" in outcome.sentence
+    assert "total" in outcome.sentence
+
+
+def test_what_a_server_keeps_of_each_client_is_blamed_on_no_transport(prove: Callable[..., ServiceParity]) -> None:
+    numbers, kept = count(1), dict[Desk, int]()
+
+    def keeps(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        """Keep of the second client which of its calls at once came last, and tell it that in another method."""
+        if row.name.endswith("Echo") and self.client == 2:
+            kept[self] = next(numbers)
+        told = kept.get(self, 0) if row.name.endswith("Mark") else 0
+        return replace(found, trailing=(("last", str(told)),))
+
+    outcome = prove(count=20, answer=keeps)
+    assert outcome.equal, outcome.sentence
+    assert "calls of /lab.Desk/Mark at once" in outcome.left
+
+
+def test_a_method_that_refuses_most_calls_is_named_among_what_was_not_compared(
+    prove: Callable[..., Any],
+) -> None:
+
+    def picky(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
         """Refuse all but an empty request, as a server does that checks a length."""
-        found = ask(self, row, requests, **given)
         return replace(found, items=[], code="INVALID_ARGUMENT") if any(requests) else found
 
-    monkeypatch.setattr(Desk, "ask", picky)
-    outcome = prove(each(lambda note: note.list.clear()), ECHO)
+    outcome = prove(each(lambda note: note.list.clear()), ECHO, answer=picky)
     assert outcome.equal, outcome.sentence
     assert "of 100 calls" in outcome.not_compared["most of /lab.Desk/Echo"]
 
 
-def test_what_the_table_has_beyond_the_requests_asked_for_is_said(prove: Callable[..., ServiceParity]) -> None:
+def test_what_the_table_has_beyond_the_requests_asked_for_is_said(prove: Callable[..., Any]) -> None:
     outcome = prove(method=ECHO, count=20)
     assert outcome.equal
     assert "cases of requests of /lab.Desk/Echo beyond the first 20" in outcome.left

@@ -3,8 +3,6 @@
 One plant of each aspect is quick; the others are exhaustive.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

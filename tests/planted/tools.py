@@ -1,7 +1,5 @@
 """The tools that compare, each run over shm and planted: its exit status and all that it printed."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -21,7 +19,6 @@ from lucky_transport.process import unique_name
 from lucky_transport.registry import registry
 from lucky_transport_migration import paths
 from lucky_transport_migration.evidence.metrics import Metrics
-from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
 from lucky_transport_migration.routing.connection import RoutedConnection
@@ -119,15 +116,21 @@ def parity_steps(
     )
 
 
-def replay(folder: Path) -> Report:
-    """A run over shm is recorded, then made again over planted."""
+def replayed(folder: Path, use: Callable[[Any], object]) -> Report:
+    """What is done over shm is recorded, then made again over planted."""
     file = folder / "run.jsonl"
     with api.serve(ENGINE, f"shm://{unique_name()}", num_envs=NUM_ENVS, seed=SEED) as serving:
         to = str(serving.endpoints[0])
-        with VectorEnv(api.open_transport(recorded_endpoint(to, file, SEED))) as env:
-            drive(env)
+        with api.open_transport(recorded_endpoint(to, file, SEED)) as transport:
+            use(transport)
     with api.serve(ENGINE, f"planted://{unique_name()}", num_envs=NUM_ENVS, seed=SEED) as serving:
         return command("lucky_transport_migration.cli.replay", str(file), str(serving.endpoints[0]))
+
+
+def replay(folder: Path) -> Report:
+    """A run of an env is replayed."""
+    with contextlib.ExitStack() as stack:
+        return replayed(folder, lambda transport: drive(stack.enter_context(VectorEnv(transport))))
 
 
 def drive(env: Any, steps: int = 105) -> None:
@@ -160,14 +163,8 @@ def parity_calls(folder: Path, methods: str = "*", count: int = 3) -> Report:
 
 
 def replay_calls(folder: Path) -> Report:
-    """Typed calls and streams over shm are recorded, then made again over planted."""
-    file = folder / "calls.jsonl"
-    with api.serve(ENGINE, f"shm://{unique_name()}", num_envs=NUM_ENVS, seed=SEED) as serving:
-        to = str(serving.endpoints[0])
-        with api.open_transport(recorded_endpoint(to, file, SEED)) as transport:
-            call_and_stream(transport)
-    with api.serve(ENGINE, f"planted://{unique_name()}", num_envs=NUM_ENVS, seed=SEED) as serving:
-        return command("lucky_transport_migration.cli.replay", str(file), str(serving.endpoints[0]))
+    """Typed calls and streams are replayed."""
+    return replayed(folder, call_and_stream)
 
 
 def call_and_stream(transport: Any) -> None:
@@ -263,8 +260,8 @@ def staged(folder: Path) -> Report:
     with api.serve(make_engine("", NUM_ENVS, seed=SEED), f"inproc://{unique_name()}") as serving:
         endpoint = str(serving.endpoints[0])
         sides = (
-            RoutedConnection(CONTROL, connecting(endpoint)),
-            RoutedConnection(CANDIDATE, connecting(endpoint, planted)),
+            RoutedConnection("grpc", connecting(endpoint)),
+            RoutedConnection("shm", connecting(endpoint, planted)),
         )
         with StagedTransport(*sides, router) as transport:
             call_and_stream(_WaitsForShadows(transport, router))

@@ -1,7 +1,5 @@
 """What tests of several gRPC services share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 @pytest.fixture
 def refused() -> Callable[..., Any]:
     """Make a call that must end with a status, and return that: an object with `code()` and `details()`."""
-    from lucky_transport_grpc.runtime import grpc
+    import grpc
 
     def call(function: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
         with pytest.raises(grpc.RpcError) as caught:

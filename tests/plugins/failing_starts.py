@@ -4,8 +4,6 @@ Serves again and again in a process of its own. The first time the fault strikes
 can strike at, then at the second, until no step is left. It prints one line of JSON per failure.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gc

@@ -3,8 +3,6 @@
 Which dies, by what deed, and what the other one waits for; each over every transport that has it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -22,16 +20,16 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET, Engine
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout
 from lucky_transport.messages import StreamCameraRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.client import SessionClient
-from lucky_transport.testing.image_engine import ImageEngine
+from lucky_transport.testing.images_contract import ImageEngine
 from lucky_transport_migration.bench.echo_engine import shade
 from tests.support.forked_programs import Programs
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, call_later, suspend, until, until_none_left
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
@@ -226,22 +224,16 @@ def test_an_engine_that_is_stopped_is_late_and_not_dead(stack: contextlib.ExitSt
 # --- a client ---
 
 
-class Watched(ToyEngine):
-    """Notes that a stream has ended."""
+def _watched(ended: threading.Event) -> Engine:
+    """An engine that notes that a stream has ended."""
 
-    def __init__(self) -> None:
-        super().__init__(NUM_ENVS, parallel_envs=NUM_ENVS)
-        self.ended = threading.Event()
-
-    @property
-    def streams(self) -> Any:
-        return {TELEMETRY.name: self._watch}
-
-    def _watch(self, request: Any, call: Any) -> Iterator[Any]:
-        call.on_end(self.ended.set)
+    def watch(request: Any, call: Any) -> Iterator[Any]:
+        call.on_end(ended.set)
         yield TELEMETRY.response()
         while call.wait(PATIENCE_S):
             pass
+
+    return ScriptedEngine(NUM_ENVS, parallel_envs=NUM_ENVS, streams={TELEMETRY.name: watch})
 
 
 _CLIENT = """
@@ -258,16 +250,16 @@ def step():
     client.step(client.actions, np.ones(client.spec.num_envs, np.uint8))
 """
 #: What the client does when it is killed -> the end of its program, and the engine.
-DOINGS: dict[str, tuple[str, Callable[[], str | Engine]]] = {
-    "it drives": ("step()", Watched),
-    "a frame is outstanding": ("step()\nclient.send(client.actions)", Watched),
-    "envs are under way": ("client.send_envs(client.actions)", Watched),
-    "it reads a stream": ("stream = client.stream(telemetry, telemetry.request())\nnext(stream)", Watched),
+DOINGS: dict[str, tuple[str, Callable[[threading.Event], str | Engine]]] = {
+    "it drives": ("step()", _watched),
+    "a frame is outstanding": ("step()\nclient.send(client.actions)", _watched),
+    "envs are under way": ("client.send_envs(client.actions)", _watched),
+    "it reads a stream": ("stream = client.stream(telemetry, telemetry.request())\nnext(stream)", _watched),
     "it holds an image": (
         'stream = client.stream(camera, StreamCameraRequest(name="endless"), copy=False)\nframe = next(stream)',
-        ImageEngine,
+        lambda _: ImageEngine(),
     ),
-    "it has sessions": ("for _ in range(3): sessions().create()", lambda: "cartpole"),
+    "it has sessions": ("for _ in range(3): sessions().create()", lambda _: "cartpole"),
 }
 COMMANDS = [doing for doing in DOINGS if "it" in doing and doing != "it drives"]
 LEFT = [
@@ -286,7 +278,8 @@ def test_a_client_that_is_killed_leaves_nothing_and_makes_room_for_the_next(
     stack: contextlib.ExitStack, served_programs: Programs, transport: str, doing: str
 ) -> None:
     (scheme, _, kind), (program, make) = transport.partition(" "), DOINGS[doing]
-    engine, name = make(), unique_name()
+    ended, name = threading.Event(), unique_name()
+    engine = make(ended)
     serving = stack.enter_context(api.serve(engine, TRANSPORTS[scheme][0].format(name=name), num_envs=NUM_ENVS))
     endpoint = f"{serving.endpoints[0]}{f'?service={kind}' if scheme == 'grpc' else ''}"
     first = stack.enter_context(api.open_transport(endpoint)) if kind == "command client" else None
@@ -300,8 +293,7 @@ def test_a_client_that_is_killed_leaves_nothing_and_makes_room_for_the_next(
     until_none_left(lambda: set(_files(name)) - before)
     until(lambda: not serving.host.driver)
     if doing == "it reads a stream":
-        assert isinstance(engine, Watched)
-        assert engine.ended.wait(PATIENCE_S)
+        assert ended.wait(PATIENCE_S)
     with contextlib.nullcontext(first) if first else api.open_transport(endpoint, load_settings()) as following:
         assert following.step(following.actions, np.ones(following.spec.num_envs, np.uint8)).seq == 1
         if doing == "envs are under way":

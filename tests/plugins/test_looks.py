@@ -3,8 +3,6 @@
 So a death is noticed in time, whatever the side waits for. How long that takes is the machine's matter.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading
@@ -20,26 +18,17 @@ import lucky_transport
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Engine
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import PeerDied, PeerTimeout
 from lucky_transport.messages import GetSceneInfoRequest, ImageFrame, StreamCameraRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
-from lucky_transport.rpc.pipe import Pipe
-from lucky_transport.shm.listener.connecting import connect_pipe
-from lucky_transport.shm.listener.listener import Listener
-from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
-from lucky_transport.shm.segment.header import engine_of
-from lucky_transport.shm.segment.segment import create
-from lucky_transport.shm.segment.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_store import ImageStream
 from lucky_transport.shm.timing import LOOP_SLICE_NS
-from lucky_transport.shm.wait import PEER_WAKES
-from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from lucky_transport.testing.image_engine import ImageEngine
+from lucky_transport.testing.images_contract import ImageEngine
 from lucky_transport.transport import Transport
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.sleeps import Slices, slept_ns, wakers
-from tests.support.waiting import PATIENCE_S, soon, until
+from tests.support.waiting import PATIENCE_S, until
 
 SCENE, CAMERA = method("SceneService/GetSceneInfo"), method("CameraService/StreamCamera")
 #: Longer than three slices by far: a side that does not look gets a timeout.
@@ -48,36 +37,25 @@ LONG_NS = 20_000_000_000
 ANSWER_NS, ROOM_NS = 30_000_000, 50_000_000
 
 
-class Silent(ToyEngine):
+class Silent(ScriptedEngine):
     """Nothing of it comes before `release`: no frame, no answer and no item."""
 
     def __init__(self) -> None:
-        super().__init__(2, parallel_envs=2)
-        self.release = threading.Event()
-
-    def step(self, control: Any) -> None:
-        self.release.wait(PATIENCE_S)
-        super().step(control)
-
-    def step_env(self, env: int, control: int) -> None:
-        self.release.wait(PATIENCE_S)
-        super().step_env(env, control)
-
-    @property
-    def services(self) -> dict[str, Any]:
         def answer(request: Any) -> Any:
             self.release.wait(PATIENCE_S)
-            return super(Silent, self).services[SCENE.name](request)
+            return SCENE.response()
 
-        return {**super().services, SCENE.name: answer}
-
-    @property
-    def streams(self) -> dict[str, Any]:
         def items(request: Any, call: Any) -> Iterator[Any]:
             self.release.wait(PATIENCE_S)
             yield ImageFrame(b"", 1, 1, 4, request.name, frame_number=7)
 
-        return {**super().streams, CAMERA.name: items}
+        offers: Any = {"services": {SCENE.name: answer}, "streams": {CAMERA.name: items}}
+        super().__init__(2, on_step=answer, parallel_envs=2, **offers)
+        self.release = threading.Event()
+
+    def step_env(self, env: int, control: int) -> None:
+        self.release.wait(PATIENCE_S)
+        super().step_env(env, control)
 
 
 class Waits:
@@ -124,40 +102,8 @@ class Waits:
         items = self._silent().stream(CAMERA, StreamCameraRequest(name="one"))
         return lambda: next(items)
 
-    def room_in_a_segment(self) -> Callable[[], object]:
-        spec = BatchSpec("toy", 2, ArraySpec("float32", (3,)), ArraySpec("float32", (2,)))
-        segment = create(unique_name(), spec, ring_bytes=4096)
-        self._stack.callback(segment.unlink)
-        engine = engine_of(segment.mapping, segment.lock_path)
-        self._stack.callback(engine.close)
-        self._stack.callback(SegmentPipe.engine_end(segment, strategy=1).close)
-        return self._room_of(SegmentPipe.client_end(segment, engine, strategy=1, peer_bits=PEER_WAKES))
 
-    def room_in_a_listeners_pipe(self) -> Callable[[], object]:
-        name = unique_name()
-        listener = self._stack.enter_context(Listener(name, ring_bytes=4096))
-        clients: list[MemfdPipe] = []
-        thread = threading.Thread(target=lambda: clients.append(connect_pipe(name, soon())))
-        thread.start()
-        [engine] = until(listener.advance)
-        thread.join()
-        self._stack.callback(engine.close)
-        return self._room_of(clients[0])
-
-    def _room_of(self, pipe: Pipe) -> Callable[[], object]:
-        self._stack.callback(pipe.close)
-        while pipe.try_push(bytes(1000)):
-            pass
-        return lambda: pipe.wait_writable(1000, LONG_NS)
-
-
-WAITS = {
-    **dict.fromkeys(("step", "frame", "frame_until_a_deadline", "envs", "call", "stream"), ANSWER_NS),
-    **dict.fromkeys(("room_in_a_segment", "room_in_a_listeners_pipe"), ROOM_NS),
-}
-
-
-@pytest.mark.parametrize("wait", WAITS)
+@pytest.mark.parametrize("wait", ["step", "frame", "frame_until_a_deadline", "envs", "call", "stream"])
 def test_a_side_looks_at_its_peer_after_each_slice_of_its_wait(wait: str, monkeypatch: pytest.MonkeyPatch) -> None:
     slices = Slices(monkeypatch)
     with ExitStack() as stack:
@@ -165,7 +111,7 @@ def test_a_side_looks_at_its_peer_after_each_slice_of_its_wait(wait: str, monkey
         with slices.dies(), pytest.raises(PeerDied):
             waits()
     assert len(slices.between) > slices.LOOKS
-    assert 0 < max(slices.between) <= WAITS[wait], slices.between
+    assert 0 < max(slices.between) <= ANSWER_NS, slices.between
 
 
 def test_an_engine_that_waits_for_its_images_looks_after_each_slice_whether_the_stream_goes_on(

@@ -1,7 +1,5 @@
 """An exception of the program's signal handler leaves the call that it interrupted as it is, even if it closed it."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time
@@ -15,10 +13,10 @@ import pytest
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.engine import RESET
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
-from lucky_transport.testing.image_engine import ImageEngine
+from lucky_transport.testing.images_contract import ImageEngine
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 INFO = method("/hazel.rpc.SceneService/GetSceneInfo")
@@ -29,34 +27,6 @@ class Mine(Exception):
 
 
 RAISED = (SystemExit, KeyboardInterrupt, TimeoutError, ValueError, Mine)
-
-
-class Holding(ToyEngine):
-    """Its steps once it `holds`, and each answer, hold whoever waits for them until `release`."""
-
-    def __init__(self) -> None:
-        super().__init__(2)
-        self.entered, self.release = threading.Event(), threading.Event()
-        self.holds = False
-
-    def step(self, control: Any) -> None:
-        if self.holds:
-            self.hold()
-        super().step(control)
-
-    def hold(self) -> None:
-        self.entered.set()
-        self.release.wait(PATIENCE_S)
-
-    @property
-    def services(self) -> Any:
-        answer = super().services[INFO.name]
-
-        def held(request: Any) -> Any:
-            self.hold()
-            return answer(request)
-
-        return {**super().services, INFO.name: held}
 
 
 @pytest.fixture
@@ -95,20 +65,27 @@ def test_it_leaves_the_call_as_it_is(
     if transport not in ("shm", "inproc"):
         pytest.importorskip("grpc")
     scheme, _, service = transport.partition(" ")
-    engine = Holding()
+    entered, release = threading.Event(), threading.Event()
+
+    def hold(_: Any) -> Any:
+        entered.set()
+        release.wait(PATIENCE_S)
+        return INFO.response()
+
+    engine = ScriptedEngine(2, services={INFO.name: hold})
     with api.serve(engine, endpoint_of(scheme)) as serving:
         url = f"{serving.endpoints[0]}{'?service=' + service if service else ''}".replace("openra://", "grpc://")
         client = api.open_transport(url, load_settings({}))
         client.step(client.actions, np.full(client.spec.num_envs, RESET, np.uint8))
-        engine.holds = True
+        engine.on_step = hold
 
         def act() -> None:
             if closes:
                 client.close()
-            engine.release.set()
+            release.set()
             raise raised("mine")
 
-        struck(act, engine.entered)
+        struck(act, entered)
         if waits_in == "recv":
             client.send(client.actions)
         waits = {
@@ -120,7 +97,7 @@ def test_it_leaves_the_call_as_it_is(
             waits[waits_in]()
         assert type(caught.value) is raised
         if not closes:
-            engine.release.set()
+            release.set()
             if waits_in != "call" and transport != "inproc":
                 client.recv()  # the exchange is not lost
             client.call(INFO, INFO.request())

@@ -1,34 +1,29 @@
 """The same misuse gives the same error class and the same gRPC status over every transport."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+import grpc
+
 import lucky_transport_stubs
 from lucky_transport import api, errors
-from lucky_transport.engine import Buffers, Handler
-from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import Status, StatusError, TransportError, status_of
+from lucky_transport.engine import Buffers
+from lucky_transport.errors import Status, StatusError, TransportError
 from lucky_transport.messages.methods import method
 from lucky_transport.serving import Serving
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc.errors import code_for, refuse
-from lucky_transport_grpc.runtime import grpc
-from lucky_transport_migration.evidence.outcome import ending_of
-from lucky_transport_openra.errors import STATUSES, refuse_bridge
-from lucky_transport_stubs.words.status import status_of as stubs_status_of
 
 INFO = method("MujocoService/GetMujocoInfo")
 STEP = method("AgentService/Step")
@@ -37,19 +32,13 @@ TELEMETRY = method("TelemetryService/StreamTelemetry")
 RAISED = [kind for kind in (TransportError, *TransportError.__subclasses__()) if kind is not StatusError]
 
 
-class _Raising(ToyEngine):
-    """Its handlers raise what the test says."""
+def _raising(error: Callable[[], Exception]) -> ScriptedEngine:
+    """Return an engine whose handler raises what this makes."""
 
-    def __init__(self) -> None:
-        self.raises: Callable[[], Exception] = lambda: ValueError("none")
-        super().__init__(1)
+    def refuse(request: Any) -> Any:
+        raise error()
 
-    @property
-    def services(self) -> Mapping[str, Handler]:
-        return {**super().services, INFO.name: self._refuse}
-
-    def _refuse(self, request: Any) -> Any:
-        raise self.raises()
+    return ScriptedEngine(services={INFO.name: refuse})
 
 
 @contextmanager
@@ -76,34 +65,36 @@ def _calls(channel: Any, path: str) -> Any:
     return channel.unary_unary(path, found.request.SerializeToString, found.response.FromString), found.request
 
 
-def _status(channel: Any, path: str, **fields: Any) -> str:
-    """Return the status that a generated stub sees."""
+def _status(channel: Any, path: str, **fields: Any) -> tuple[str, str]:
+    """Return the status that a generated stub sees, and its details."""
     call, request = _calls(channel, path)
     with pytest.raises(grpc.RpcError) as caught:
         call(request(**fields), timeout=PATIENCE_S)
-    error: Any = caught.value
-    return error.code().name
+    return _ended(caught.value)
 
 
-async def _aio_status(channel: Any, path: str, **fields: Any) -> str:
-    call, request = _calls(channel, path)
-    with pytest.raises(grpc.RpcError) as caught:
-        await call(request(**fields), timeout=PATIENCE_S)
-    await channel.close()
-    error: Any = caught.value
-    return error.code().name
+def _ended(error: Any) -> tuple[str, str]:
+    return error.code().name, error.details()
 
 
-def _foreign(serving: Serving, path: str, **fields: Any) -> dict[str, str]:
-    """Return the status that programs see which know gRPC only, by channel."""
-    found: dict[str, str] = {}
+async def _aio_status(target: str, path: str, **fields: Any) -> tuple[str, str]:
+    async with lucky_transport_stubs.aio_channel(target) as channel:
+        call, request = _calls(channel, path)
+        with pytest.raises(grpc.RpcError) as caught:
+            await call(request(**fields), timeout=PATIENCE_S)
+        return _ended(caught.value)
+
+
+def _foreign(serving: Serving, path: str, **fields: Any) -> dict[str, tuple[str, str]]:
+    """Return the status that programs see which know gRPC only, and its details, by channel."""
+    found: dict[str, tuple[str, str]] = {}
     with ExitStack() as stack:
         for endpoint in serving.endpoints:
             if endpoint.scheme not in ("shm", "grpc", "openra"):
                 continue  # no call of gRPC's comes that way
             if endpoint.scheme == "shm":
                 channel = lucky_transport_stubs.channel(str(endpoint))
-                found["shm aio"] = asyncio.run(_on_aio(str(endpoint), path, **fields))
+                found["shm aio"] = asyncio.run(_aio_status(str(endpoint), path, **fields))
             else:
                 channel = grpc.insecure_channel(endpoint.address)
             stack.callback(channel.close)
@@ -111,88 +102,41 @@ def _foreign(serving: Serving, path: str, **fields: Any) -> dict[str, str]:
     return found
 
 
-async def _on_aio(target: str, path: str, **fields: Any) -> str:
-    return await _aio_status(lucky_transport_stubs.aio_channel(target), path, **fields)
-
-
 @pytest.mark.parametrize("kind", RAISED, ids=lambda kind: kind.__name__)
 def test_an_error_of_a_handler_has_one_class_and_one_status_everywhere(kind: type[TransportError]) -> None:
-    engine = _Raising()
-    engine.raises = lambda: kind("the reason")
-    with _served(engine) as serving:
+    with _served(_raising(lambda: kind("the reason"))) as serving:
         assert set(_typed(serving, INFO, INFO.request()).values()) == {kind}
-        assert set(_foreign(serving, INFO.name).values()) == {kind.grpc_status.name}
+        for code, details in _foreign(serving, INFO.name).values():
+            assert code == kind.grpc_status.name
+            assert "the reason" in details or details == "Deadline Exceeded"
 
 
 def test_a_foreign_exception_of_a_handler_is_an_engine_that_failed_everywhere() -> None:
-    with _served(_Raising()) as serving:
+    with _served(_raising(lambda: ValueError("none"))) as serving:
         assert set(_typed(serving, INFO, INFO.request()).values()) == {errors.EngineFailed}
-        assert set(_foreign(serving, INFO.name).values()) == {"INTERNAL"}
+        assert {code for code, _ in _foreign(serving, INFO.name).values()} == {"INTERNAL"}
 
 
 def test_a_taken_engine_is_busy_everywhere() -> None:
-    with _served(ToyEngine(1)) as serving:
+    with _served(ScriptedEngine(1)) as serving:
         host = serving.host
         lease = host.drive("the trainer", Buffers.allocate(host.spec))
         assert set(_typed(serving, STEP, STEP.request()).values()) == {errors.Busy}
-        assert set(_foreign(serving, STEP.name).values()) == {"RESOURCE_EXHAUSTED"}
+        assert {code for code, _ in _foreign(serving, STEP.name).values()} == {"RESOURCE_EXHAUSTED"}
         lease.release()
 
 
 def test_a_method_that_the_engine_lacks_is_unimplemented_everywhere() -> None:
     scan = method("LidarService/GetLidarScan")
-    with _served(ToyEngine(1)) as serving:
+    with _served(ScriptedEngine(1)) as serving:
         assert set(_typed(serving, scan, scan.request()).values()) == {errors.Unimplemented}
-        assert set(_foreign(serving, scan.name).values()) == {"UNIMPLEMENTED"}
-
-
-class _Aborted(Exception):
-    """What a context's abort() raises."""
-
-
-class _Context:
-    """A server's context that raises the status a call ends with."""
-
-    def set_trailing_metadata(self, metadata: Any) -> None:
-        pass
-
-    def abort(self, code: Any, details: str) -> None:
-        raise _Aborted(code.name)
-
-
-def _aborted(end: Callable[[Any, TransportError], Any], error: TransportError) -> str:
-    with pytest.raises(_Aborted) as caught:
-        end(_Context(), error)
-    return str(caught.value)
-
-
-def test_every_surface_takes_its_status_from_the_one_table() -> None:
-    for kind in RAISED:
-        error = kind("the reason")
-        table = kind.grpc_status.name
-        assert {
-            "grpc": _aborted(refuse, error),
-            "drop-ins": stubs_status_of(error).code.name,
-            "routing": ending_of(error).code,
-            "openra": _aborted(refuse_bridge, error),
-        } == {
-            "grpc": table,
-            "drop-ins": table,
-            "routing": table,
-            "openra": STATUSES.get(kind, kind.grpc_status).name,
-        }, kind.__name__
-
-
-def test_the_bridges_own_column_is_one_unknown_session() -> None:
-    assert {errors.UnknownSession: Status.UNAVAILABLE} == STATUSES
-    assert errors.UnknownSession.grpc_status is Status.NOT_FOUND
+        assert {code for code, _ in _foreign(serving, scan.name).values()} == {"UNIMPLEMENTED"}
 
 
 @pytest.mark.parametrize(("number", "status"), [(5, Status.NOT_FOUND), (99, Status.UNKNOWN), (-1, Status.UNKNOWN)])
 def test_a_status_of_a_handlers_own_stays_what_it_is(number: int, status: Status) -> None:
-    error = StatusError(number, "why")
-    assert status_of(error) is status
-    assert stubs_status_of(error).code.name == code_for(error).name == ending_of(error).code == status.name
+    with _served(_raising(lambda: StatusError(number, "why"))) as serving:
+        assert set(_foreign(serving, INFO.name).values()) == {(status.name, "why")}
 
 
 def test_the_statuses_have_grpcs_names_and_numbers() -> None:

@@ -1,7 +1,5 @@
 """`python -m tests.programs`: programs over TCP and over shared memory, and the table of what came of it."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

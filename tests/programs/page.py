@@ -12,7 +12,7 @@ from statistics import mean
 from typing import Any
 
 from lucky_transport.errors import plural
-from lucky_transport.messages.names import short_name
+from lucky_transport.messages.method import short_name
 from lucky_transport_migration.table import escaped
 from tests.programs.programs import ROOT, Program
 from tests.programs.sides import Outcome
@@ -150,12 +150,12 @@ def write_page(program: Program, done: SignOff, folder: Path) -> Path:
 
 def _sign_off(program: Program, done: SignOff) -> str:
     compared, bad, failed = (sum(one[key] for one in done.methods) for key in ("compared", "mismatches", "failures"))
-    ready = sum(not one["reasons"] for one in done.methods)
+    ready, made = sum(not one["reasons"] for one in done.methods), f"{datetime.date.today():%-d %b %Y}"
     lines = [
         f"# {program.title}: {done.word}",
         "",
         f"{ready:,} of {plural(len(done.methods), 'method')} ready; {plural(compared, 'call')} compared;"
-        f" {bad + failed:,} differed or failed; {datetime.date.today():%-d %b %Y}.",
+        f" {'; '.join([f'{bad + failed:,} differed or failed', made, *map(escaped, done.reasons)])}.",
         "",
         *(f"- {escaped(one)}" for one in done.said),
     ]

@@ -1,7 +1,5 @@
 """The programs of `table.toml`, and the environments that they run in."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import shutil
@@ -28,7 +26,8 @@ class Program:
     packages: what is installed, the program itself first. modules: what has to be importable for it. unresolved:
     packages to install without their dependencies and their bound on Python, which exclude what this project supports.
     calls, rounds: how many small calls and rounds are timed. engine: the engine of this project that serves it. skip:
-    fields of messages that differ from call to call, with the reasons: no comparison looks at them.
+    fields of messages that differ from call to call, with the reasons: no comparison looks at them. metadata: what
+    every call has that no recording has, as the token of call credentials.
     """
 
     name: str
@@ -43,6 +42,7 @@ class Program:
     rounds: int = 100
     engine: str = ""
     skip: Mapping[str, str] = field(default_factory=dict[str, str])
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def title(self) -> str:

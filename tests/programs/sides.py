@@ -1,7 +1,5 @@
 """Runs both sides of a program, over TCP or under `lucky-transport run`, and bounds every wait."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

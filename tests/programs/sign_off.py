@@ -6,8 +6,6 @@ called. `replay` makes the recorded ones at one more server in shared memory, an
 The evidence is what `parity` saw, or what `replay` did where `parity` cannot run the server.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess
@@ -20,16 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import plural
-from lucky_transport.messages.names import short_name
+from lucky_transport.messages.method import short_name
 from lucky_transport_migration.bounds import error_of_look, needed_trials
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.gate.limits import Limits
-from lucky_transport_migration.parity.recorded_requests import RecordedRequest
-from lucky_transport_migration.recording.asking import requests_of
+from lucky_transport_migration.parity.service_requests import RecordedRequest
 from lucky_transport_migration.recording.entries import RecordedCall, Recording
+from lucky_transport_migration.recording.replay_call import requests_of
 from lucky_transport_migration.stages.effective_stages import STEP
 from tests.programs.programs import Program
+from tests.programs.reasons import ITSELF, reasons
 from tests.programs.sides import SIDE, ProgramFailed, clean_environment, record_program, served_in_shm
 
 #: Of the values of a field that are recorded, as `parity --value` takes them.
@@ -40,12 +39,19 @@ _LONGEST = 200
 _LIMIT_S = 150.0
 _END_S = 30.0
 
-#: How many calls are drawn for each that the gate asks for: small messages repeat, and a repeat counts once.
+#: How many calls are drawn for each that the gate asks for: small messages repeat, and a repeat counts once; and how
+#: often others are drawn where that was too few. The number of calls decides it, and never how they went.
 _SPARE = 2
+_ROUNDS = 3
+
+#: How often two servers are compared where a replay differs: some differ from each other by chance, as in maps' order.
+_TWINS = 4
 
 #: What a command printed as JSON, or why it printed none, and what runs one, see `_command`.
 _Outcome = tuple[dict[str, Any], str]
 _Run = Callable[..., _Outcome]
+_Calls = Mapping[str, Sequence[RecordedRequest]]
+_Judge = Callable[[], Mapping[str, Any]]
 
 _AGAIN = "Made again at a server on a port and at one in shared memory"
 _REPLAYED = "Replayed in shared memory, against the recorded answers"
@@ -54,21 +60,28 @@ _REPLAYED = "Replayed in shared memory, against the recorded answers"
 _OF_CASES = "/lab."
 
 _UNDESCRIBED = "no module that the client imports describes its service"
+_ENDLESS = "a stream that does not end by itself"
 
 
 @dataclass(slots=True)
 class SignOff:
-    """said: what was compared and what was not, a sentence each. result: what `signoff --json` printed; empty where
-    nothing could be recorded.
+    """said: what was compared and what was not, a sentence each. properties: what of the program holds a method back.
+    result: what `signoff --json` printed; empty where nothing could be recorded.
     """
 
     said: list[str] = field(default_factory=list[str])
+    properties: dict[str, str] = field(default_factory=dict[str, str])
     result: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def methods(self) -> Sequence[Mapping[str, Any]]:
         """What `signoff` says of each method."""
         return self.result.get("methods", ())
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it is not ready, a clause each."""
+        return reasons(self.result, self.properties)
 
     @property
     def word(self) -> str:
@@ -90,60 +103,89 @@ def sign_off(program: Program, python: str, folder: Path, limit_s: float = _LIMI
     if not recordings:
         return SignOff(["No call was recorded: the client makes none through a channel of Python's grpc."])
     evidence, run = folder / "evidence", partial(_command, folder, limit_s)
-    compare = _compare_engine if program.engine else _compare_server
-    done = SignOff(compare(program, python, folder, recordings, partial(run, evidence=evidence)))
+    run_for_evidence, done = partial(run, evidence=evidence), SignOff()
+
+    def judge() -> Mapping[str, Any]:
+        done.result, why = run("signoff", evidence, "--report", folder / "report")
+        if why:
+            raise ProgramFailed(f"signoff: {why}")
+        return done.result
+
+    if program.engine:
+        _compare_engine(program, python, folder, recordings, run_for_evidence, done)
+    else:
+        _compare_server(program, python, folder, recordings, run_for_evidence, done, judge)
     done.said += [f"Not compared: {name}, {why}." for name, why in program.skip.items()]
-    done.result, why = run("signoff", evidence, "--report", folder / "report")
-    if why:
-        raise ProgramFailed(f"signoff: {why}")
+    judge()
     if itself := ", ".join(map(short_name, done.result["itself"])):
         done.said.append(f"The server differs from itself, asked the same on two ports, in {itself}.")
     return done
 
 
 def _compare_server(
-    program: Program, python: str, folder: Path, recordings: Sequence[Recording], run: _Run
-) -> list[str]:
-    """Compare the calls at a server of the program's own, and drawn ones; return what came of it."""
+    program: Program,
+    python: str,
+    folder: Path,
+    recordings: Sequence[Recording],
+    run: _Run,
+    done: SignOff,
+    judge: _Judge,
+) -> None:
+    """Compare the calls at a server of the program's own, and drawn ones; say what came of it."""
     recorded = list(map(requests_of, recordings))
     calls: dict[str, list[RecordedRequest]] = {}
     for entry in (entry for one in recorded for entry in one.entries):
         calls.setdefault(entry.method, []).append(entry)
     calls = {name: entries for name, entries in calls.items() if not name.startswith(_OF_CASES)} or calls
     described = list(dict.fromkeys(content for one in recorded for content in one.described))
-    parity = partial(run, "parity", "--server", shlex.join([python, str(SIDE), program.case, "served", "{port}"]))
-    said = [_recorded({name: len(entries) for name, entries in calls.items()})]
+    given = [word for pair in program.metadata.items() for word in ("--metadata", "=".join(pair))]
+    server = shlex.join([python, str(SIDE), program.case, "served", "{port}"])
+    parity = partial(run, "parity", "--server", server, *given)
+    done.said.append(_recorded({name: len(entries) for name, entries in calls.items()}))
     again, replayed = list[_Outcome](), list[_Outcome]()
     for one in recorded:
         again += [parity("--from", one.source)] if described else []
         is_evidence = not again or bool(again[-1][1])
         with served_in_shm(program, python) as endpoint:
-            replayed.append(run("replay", one.source, endpoint, **({} if is_evidence else {"evidence": None})))
-    said += [_sum(_AGAIN, again)] if again else []
-    said.append(_sum(_REPLAYED, replayed))
-    if not described:
-        return [*said, f"No call was drawn, and bytes were compared, in which maps have no order: {_UNDESCRIBED}."]
-    return said + _draw(calls, described, folder, parity)
+            kept = {} if is_evidence else {"evidence": None}
+            replayed.append(run("replay", one.source, endpoint, *given, **kept))
+        bad = _differing(replayed[-1][0]) if is_evidence else set[str]()
+        for _ in range(_TWINS):
+            if bad - done.properties.keys():
+                with served_in_shm(program, python) as first, served_in_shm(program, python) as second:
+                    twins, _ = run("replay", one.source, first, second, *given, evidence=None)
+                pairs = twins.get("comparisons", [{}])  # the last is of both servers
+                done.properties |= dict.fromkeys(_differing(pairs[-1]) & bad, ITSELF)
+    done.said += [_sum(_AGAIN, again)] if again else []
+    done.said.append(_sum(_REPLAYED, replayed))
+    if described:
+        _draw(calls, described, folder, parity, done, judge)
+    else:
+        done.said.append(f"No call was drawn, and bytes were compared, in which maps have no order: {_UNDESCRIBED}.")
+        done.properties = {entry.method: _UNDESCRIBED for one in recorded for entry in one.entries} | done.properties
+
+
+def _differing(found: Mapping[str, Any]) -> set[str]:
+    return {name for name, row in found.get("methods", {}).items() if row["mismatches"]}
 
 
 def _compare_engine(
-    program: Program, python: str, folder: Path, recordings: Sequence[Recording], run: _Run
-) -> list[str]:
-    """Compare the calls at an engine of this project, and drawn ones and steps; return what came of it."""
+    program: Program, python: str, folder: Path, recordings: Sequence[Recording], run: _Run, done: SignOff
+) -> None:
+    """Compare the calls at an engine of this project, and drawn ones and steps; say what came of it."""
     entries = (entry for one in recordings for entry in one.entries())
     calls = Counter(entry.call for entry in entries if isinstance(entry, RecordedCall))
     replayed = list[_Outcome]()
     for one in recordings:
         with served_in_shm(program, python) as endpoint:
             replayed.append(run("replay", one.path, endpoint))
-    said = [_recorded(calls), _sum(_REPLAYED, replayed)]
     count = _count(folder, len(calls))
-    said.append(f"Drawn: up to {count:,} calls of each method, and as many steps.")
+    done.said += [_recorded(calls), _sum(_REPLAYED, replayed)]
+    done.said.append(f"Drawn: up to {count:,} calls of each method, and as many steps.")
     for name in calls:
         how = ["--suite", "step", "--steps", count] if name == STEP else ["--method", name, "--count", count]
         if why := run("parity", program.engine, *how)[1]:
-            said.append(f"Drawing for {short_name(name)} ended early: {why}.")
-    return said
+            done.said.append(f"Drawing for {short_name(name)} ended early: {why}.")
 
 
 def _recorded(calls: Mapping[str, int]) -> str:
@@ -163,20 +205,12 @@ def _sum(what: str, outcomes: Sequence[_Outcome]) -> str:
     compared = sum(one.get("compared", one["calls"]) for one in found)
     bad = sum(row["mismatches"] for one in found for row in one["methods"].values())
     parts = [f"{what}: {compared - bad:,} of {plural(compared, 'compared call')} equal"]
-    differences = (one["first_difference"] for one in found if "compared" in one)
-    if first := next(filter(None, differences), None):
-        parts.append(f"the first that differs is {short_name(first['method'])}, in {first['where']}")
     parts += dict.fromkeys(why for _, why in outcomes if why)
     return f"{'; '.join(parts)}."
 
 
-def _draw(
-    calls: Mapping[str, Sequence[RecordedRequest]],
-    described: Sequence[bytes],
-    folder: Path,
-    parity: _Run,
-) -> list[str]:
-    """Draw calls of each method, at fresh servers; return what came of it, and where it cannot be."""
+def _draw(calls: _Calls, described: Sequence[bytes], folder: Path, parity: _Run, done: SignOff, judge: _Judge) -> None:
+    """Draw calls of each method, at fresh servers; say what came of it, and where it cannot be."""
     count = _count(folder, len(calls))
     options: list[object] = ["--requests", count]
     methods: dict[str, ServiceMethod] = {}
@@ -185,16 +219,25 @@ def _draw(
         file.write_bytes(content)
         options += ["--descriptor-set", file]
         methods |= {one.name: one for one in methods_in(content, str(file))}
-    said = [f"Drawn: up to {count:,} calls of each method."]
-    for name, entries in calls.items():
-        if name not in methods:
-            said.append(f"No call of {short_name(name)} was drawn: {_UNDESCRIBED}.")
-            continue
-        requests = [methods[name].request.FromString(request) for one in entries for request in one.requests]
-        values = [word for value in field_values(requests) for word in ("--value", value)]
-        if why := parity(*options, "--method", name, *values)[1]:
-            said.append(f"Drawing for {short_name(name)} ended early: {why}.")
-    return said
+    done.said.append(f"Drawn: up to {count:,} calls of each method, and where that is too few others.")
+    done.properties |= {name: _UNDESCRIBED for name in calls if name not in methods}
+    left = [name for name in calls if name in methods]
+    for seed in range(_ROUNDS):
+        for name in left:
+            requests = [methods[name].request.FromString(request) for one in calls[name] for request in one.requests]
+            values = [word for value in field_values(requests) for word in ("--value", value)]
+            if why := parity(*options, "--method", name, "--seed", seed, *values)[1]:
+                done.said.append(f"Drawing for {short_name(name)} ended early: {why}.")
+                done.properties |= {name: _ENDLESS} if methods[name].stream else {}
+        if not (left := _lacking(judge(), done.properties) if seed < _ROUNDS - 1 else []):
+            break
+
+
+def _lacking(result: Mapping[str, Any], properties: Mapping[str, str]) -> list[str]:
+    """Return the methods of which other requests may be enough, whatever came of those that were compared."""
+    passed_over = {*properties, *result["itself"]}
+    rows = (one for one in result["methods"] if one["method"] not in passed_over and one["gate"])
+    return [one["method"] for one in rows if not (one["gate"]["is_whole"] or one["mismatches"] + one["failures"])]
 
 
 def _command(folder: Path, limit_s: float, *arguments: object, evidence: Path | None = None) -> _Outcome:

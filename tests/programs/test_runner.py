@@ -1,7 +1,5 @@
 """The runner of programs sees what differs, what hangs and what cannot be installed."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +9,7 @@ import pytest
 
 from tests.programs.page import Row, save, saved, table
 from tests.programs.programs import CannotInstall, Program, environment, programs
+from tests.programs.reasons import ITSELF, reasons
 from tests.programs.sides import Outcome, ProgramFailed, run_program
 
 PROGRAM = Program("any", "multiprocessing_clients", ["any==1.0"], ["no_such_module"], "calls", loop="steps")
@@ -48,6 +47,35 @@ def test_results_are_kept_for_the_versions_that_they_are_of(tmp_path: Path) -> N
     (kept,) = saved([PROGRAM], tmp_path)
     assert table([kept]) == table([row])
     assert saved([replace(PROGRAM, packages=["any==1.1"])], tmp_path) == []
+
+
+SLOW = {"percentile": "p50", "holds_back": True, "times": 0.5, "at_most": 2.0, "limit": 1.1}
+QUICK = SLOW | {"holds_back": False}
+LIMITS = {"calls": 1000, "mismatch_limit": 0.003}
+
+
+@pytest.mark.parametrize(
+    ("change", "properties", "said"),
+    [
+        ({}, {"/a.B/Get": "nothing describes it"}, ["the program: nothing describes it: Get"]),
+        ({"mismatches": 2}, {"/a.B/Get": ITSELF}, [f"the program: {ITSELF}: Get"]),
+        ({"mismatches": 2}, {}, ["differs: 2 of Get"]),
+        ({"latency": []}, {}, ["the program: it refuses drawn requests, and too few others can be timed: Get"]),
+        ({"distinct": 900}, {}, ["too few calls: 100 more of Get"]),
+        ({"latency": [SLOW]}, {}, ["noise, which more calls over a longer time outlast: p50 of Get up to 2.00, 1.10"]),
+        ({"latency": [SLOW | {"times": 1.5}]}, {}, ["slower: p50 of Get up to 2.00, 1.10"]),
+        ({"reasons": []}, {}, []),
+    ],
+)
+def test_what_holds_a_method_back_is_the_program_too_few_calls_or_noise(
+    change: Any, properties: Any, said: list[str]
+) -> None:
+    gate = {"error": 0.05, "is_whole": True}
+    one = {"method": "/a.B/Get", "reasons": ["why"], "mismatches": 0, "failures": 0, "distinct": 1500}
+    row = one | {"gate": gate, "latency": [QUICK]} | change
+    found = reasons({"methods": [row], "limits": LIMITS, "itself": []}, properties)
+    assert [text.removesuffix(" allowed") for text in found] == said
+    assert reasons({}, {}) == ["the program: its client makes no call through Python's grpc"]
 
 
 def test_a_program_that_hangs_is_ended_at_the_limit() -> None:

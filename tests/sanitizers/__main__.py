@@ -3,8 +3,6 @@
 Exit code 0 means that no sanitizer and no check of the harness found anything.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The schema only grows: whatever would break a deployed peer is found, all at once; the kits' vectors are current."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

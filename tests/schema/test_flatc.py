@@ -1,7 +1,5 @@
 """Code that flatc makes of schema/hazel_rpc.fbs exchanges bytes with us."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shutil

@@ -1,13 +1,11 @@
 """The CUDA driver with what an engine does besides sharing memory: allocate, fill and free it."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 
 from numpy.typing import NDArray
 
-from lucky_transport.cuda.libcuda import LibCuda
+from lucky_transport.cuda.libcuda import CudaDriver
 
 _Pointer = ctypes.c_uint64
 _NON_BLOCKING = 1
@@ -23,7 +21,7 @@ _MORE: dict[str, tuple[type, ...]] = {
 }
 
 
-class AllocatingDriver(LibCuda):
+class AllocatingDriver(CudaDriver):
     """Memory of one device. With a stream a copy comes after its work; without one it is done when it returns."""
 
     def __init__(self, library: str, ordinal: int = 0) -> None:

@@ -1,13 +1,11 @@
 """What a program can tell of an object of gRPC's API without using it: its classes, text, names and pickling."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 #: The classes of the API that objects are instances of.
 _CLASSES = tuple(

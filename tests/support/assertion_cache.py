@@ -4,8 +4,6 @@ Rewriting takes two thirds of the collection in a fresh clone, and each worker o
 the same time as the others. So each first does its share, and finds the rest in the cache.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What tests run in boxes: `python -m tests.support.boxed_programs engine|uses|steps|waits NAME`."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 import time
@@ -15,7 +13,7 @@ from lucky_transport.config import load_settings
 from lucky_transport.engine import RESET
 from lucky_transport.errors import TransportError
 from lucky_transport.sessions.client import SessionClient
-from lucky_transport.testing.image_engine import ImageEngine
+from lucky_transport.testing.images_contract import ImageEngine
 from lucky_transport.transport import Transport
 from tests.support.waiting import PATIENCE_S
 

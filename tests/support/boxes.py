@@ -1,7 +1,5 @@
 """Processes in namespaces of their own, as in a container: by `unshare`, which is what a container is made of."""
 
-from __future__ import annotations
-
 import functools
 import os
 import subprocess

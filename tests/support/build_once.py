@@ -1,7 +1,5 @@
 """Builds that all workers of a session share, as the stand-in for CUDA's library: the first makes it."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

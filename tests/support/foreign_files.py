@@ -1,7 +1,5 @@
 """Files of another user where ours should be. Making one needs root, which a child process gives up for another id."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pwd

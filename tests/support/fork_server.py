@@ -4,8 +4,6 @@ It has no thread. It says when it is ready. Each request is a JSON object with t
 `forked_programs.Programs`; the answer is a pid, and a word once the program is a child of who asked.
 """
 
-from __future__ import annotations
-
 import builtins
 import fcntl
 import gc

@@ -1,7 +1,5 @@
 """How many Python functions of this repository's packages a call enters, thread by thread."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator

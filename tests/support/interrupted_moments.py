@@ -11,8 +11,6 @@ Here tests are not interrupted themselves, nor is anything below `tests.support`
 Finalizers, where Python loses what a handler raises, Python's own library and those of others are left out too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dis
 import itertools

@@ -1,7 +1,5 @@
 """An engine on the fake GPU of `tests.support.fake_cuda`: its `step` returns before its work is done."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -14,7 +12,7 @@ from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.fake_cuda import FakeDriver, FakeStream
 
 NUM_ENVS, _OBS_SIZE, _ACT_SIZE = 3, 4, 2
-#: Of the actions in their allocation.
+#: Of the values in their allocation: a tensor is seldom its allocation's first.
 _OFFSET = 256
 
 
@@ -43,7 +41,8 @@ class LateEngine(Engine):
         self.device_stream = self.stream.cuda_stream if ordered else None
         self.from_host_calls = 0
         self.moves_in_step = False
-        self.shown: NDArray[Any] = driver.allocate(NUM_ENVS * _OBS_SIZE * 4).view(np.float32).reshape(NUM_ENVS, -1)
+        memory = driver.allocate(_OFFSET + NUM_ENVS * _OBS_SIZE * 4)
+        self.shown: NDArray[Any] = memory[_OFFSET:].view(np.float32).reshape(NUM_ENVS, _OBS_SIZE)
         self.observations = self.device_observations = DeviceObservations(self._to_host)
         self.observations.publish(self.shown.ctypes.data, self.shown.nbytes)
         self.actions = self.device_actions = DeviceActions(self._from_host)

@@ -6,8 +6,6 @@ They implement `lucky_transport.rpc.pipe.Pipe`, bounded like a ring: `capacity` 
 quarter of it. `die` makes an end look as if its process had been killed.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +15,7 @@ from typing import Any, Self
 from lucky_transport.codec.envelope import ItemRun, Pieces, Popped, decode_compact, encode_compact, joined
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, SpecError, TransportError, Unimplemented
 from lucky_transport.rpc.client import ClientCalls
-from lucky_transport.rpc.outgoing import fragment
+from lucky_transport.rpc.send_queue import fragment
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.waiting import PATIENCE_S
@@ -68,6 +66,9 @@ class MemoryPipe:
             self._out.used += len(record)
             self._changed.notify_all()
             return True
+
+    def ready(self) -> bool:
+        return bool(self._in.records)
 
     def try_pop(self) -> bytes | None:
         if not self._in.records and not self._closed:

@@ -9,8 +9,6 @@ messages, which unlike `==` takes NaN for NaN and tells -0.0 from 0.0. Of fields
 given: Protobuf cannot carry two. Enums are members or, as from a newer peer, numbers that are none.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated, Any, TypeVar, cast

@@ -3,8 +3,6 @@
 A block of the language `text` shows what something prints, or what no test can run; any other one is tested.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

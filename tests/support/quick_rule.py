@@ -1,7 +1,5 @@
 """What a quick test may start: a file one fresh interpreter, and no compiler; forks of the fork server cost little."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.files.lockfile import DIRECTORY
 
 #: What channels and servers of stubs start for themselves, by how the names of the threads begin.
 STUB_THREADS = (
@@ -66,7 +65,7 @@ def measure(prefix: str, pid: int | None = None) -> Resources:
         len([name for name in names if name]),
         len(os.listdir(process / "task")),
         len([line for line in maps if " /dev/shm/" in line or " /memfd:" in line]),
-        len(list(DIRECTORY.glob(f"{prefix}*"))),
+        len(list(Path("/dev/shm").glob(f"{prefix}*"))),
     )
 
 

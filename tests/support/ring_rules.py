@@ -1,7 +1,12 @@
-"""The two ends of a ring by the rules of `lucky_transport.shm.ring`, for one thread: what native ends must do too."""
+"""The two ends of a ring by the rules of `lucky_transport.shm.ring`, for one thread: what native ends must do too.
 
-from __future__ import annotations
+And native ends over memory of their own.
+"""
 
+from mmap import mmap
+from typing import Any
+
+from lucky_transport import native
 from lucky_transport.shm.ring import (
     HEAD_BYTES,
     LENGTH_BYTES,
@@ -14,7 +19,21 @@ from lucky_transport.shm.ring import (
     check_outgoing,
     check_skip,
     distance,
+    ring_bytes,
 )
+from lucky_transport.shm.ring_pipe import open_reader, open_writer
+
+
+def ring_ends(
+    size: int, offset: int = 0, *, socket: int = -1, **options: Any
+) -> tuple[mmap, native.RingWriter, native.RingReader]:
+    """Return new memory with a ring at `offset`, and its ends."""
+    memory = mmap(-1, offset + ring_bytes(size) + 128)
+    return (
+        memory,
+        open_writer(memory, offset, size, socket=socket, **options),
+        open_reader(memory, offset, size, **options),
+    )
 
 
 class _RulesEnd:

@@ -1,7 +1,5 @@
 """The engine of tests that change one thing that an engine does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

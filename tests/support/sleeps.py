@@ -1,7 +1,5 @@
 """How long threads that wait for a peer sleep at a time, how often they look whether it lives, and what wakes them."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """A program that steps agent_0 of an engine, each time that it is asked to."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

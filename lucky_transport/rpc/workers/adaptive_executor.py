@@ -12,11 +12,13 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+from lucky_transport.lazy_dict import LazyDict
 from lucky_transport.rpc.workers.guarded_reader import GuardedReader
 
 _log = logging.getLogger("lucky_transport")
-#: A run that took longer is not fast; one that took LONG_NS takes the method back to the pool at once.
-QUICK_NS = 100_000
+#: A run that took longer is not fast; one that took LONG_NS takes the method back to the pool at once. A run after
+#: a rest may take as long as that: it finds the caches cold, as a thread of the pool would, and delays others rarely.
+QUICK_NS, REST_NS = 100_000, 500_000
 LONG_NS = 1_000_000
 _FIRST_PROOF = 8
 _LONGEST_PROOF = 1024
@@ -33,27 +35,20 @@ Refusal = Callable[[Exception], object]
 
 class RunTimeStats:
     """How fast one method runs. to_prove: fast runs that are still required; 0: its calls run on the reader thread.
+    ended_ns: when the last run did.
 
     After each time it is taken back, four times as many runs are required.
     """
 
-    __slots__ = ("_debt", "_proof", "to_prove")
+    __slots__ = ("_debt", "_proof", "ended_ns", "to_prove")
 
     def __init__(self) -> None:
         self._proof = self.to_prove = _FIRST_PROOF
-        self._debt = 0
+        self._debt = self.ended_ns = 0
 
-    def timed(self, task: Task) -> None:
-        """Run the task and note how long it took."""
-        start = time.perf_counter_ns()
-        try:
-            task()
-        finally:
-            self.note(time.perf_counter_ns() - start)
-
-    def note(self, took_ns: int) -> None:
-        """Note one run of so many nanoseconds."""
-        if took_ns <= QUICK_NS:
+    def note(self, took_ns: int, paused_ns: int = 0) -> None:
+        """Note one run of so many nanoseconds, after a pause of so many."""
+        if took_ns <= (QUICK_NS if paused_ns < REST_NS else REST_NS):
             if self.to_prove:
                 self.to_prove -= 1
             elif self._debt:
@@ -68,48 +63,50 @@ class RunTimeStats:
 
 
 class CountedPool:
-    """A pool that runs `threads` tasks at once. submit: gives it a task. in_use: handlers that run or wait."""
+    """A pool that runs `threads` tasks at once. submit: gives it a task. in_use: handlers that run or wait.
+
+    stats: by method.
+    """
 
     def __init__(self, submit: Callable[[Task], object], threads: int) -> None:
         self.submit = submit
         self.threads = threads
         self.in_use = 0
         self._lock = threading.Lock()
-        self._stats: dict[str, RunTimeStats] = {}
-
-    def stats(self, method: str) -> RunTimeStats:
-        """Return the statistics of the method."""
-        stats = self._stats.get(method)
-        return self._stats.setdefault(method, RunTimeStats()) if stats is None else stats
+        self.stats = LazyDict[str, RunTimeStats](lambda method: RunTimeStats())
 
     def take(self) -> bool:
-        """Count a handler that runs on another thread, until `leave`; False when all threads are in use."""
+        """Count a handler for which `run_taken` comes next; False when all threads are in use."""
         with self._lock:
             if self.in_use >= self.threads:
                 return False
             self.in_use += 1
             return True
 
-    def leave(self) -> None:
-        """End what `take` began."""
-        with self._lock:
-            self.in_use -= 1
-
     def run(self, stats: RunTimeStats, task: Task, refuse: Refusal) -> None:
         """Run the task in the pool; `refuse` gets the error if the pool is closed."""
         with self._lock:
             self.in_use += 1
         try:
-            self.submit(partial(self._run, stats, task))
+            self.submit(partial(self.run_taken, stats, task))
         except Exception as error:
-            self.leave()
+            with self._lock:
+                self.in_use -= 1
             refuse(error)
 
-    def _run(self, stats: RunTimeStats, task: Task) -> None:
+    def run_taken(self, stats: RunTimeStats, task: Task) -> None:
+        """Run a task that was counted, on this thread, and note how long it took."""
+        start = time.perf_counter_ns()
         try:
-            stats.timed(task)
+            task()
+        except BaseException:  # tasks answer their own errors; this one is ours and must not end the thread
+            _log.exception("the answering of a call broke")
         finally:
-            self.leave()
+            now = time.perf_counter_ns()
+            stats.note(now - start, start - stats.ended_ns)
+            stats.ended_ns = now
+            with self._lock:
+                self.in_use -= 1
 
 
 class AdaptiveExecutor:
@@ -129,7 +126,7 @@ class AdaptiveExecutor:
     def run(self, method: str, task: Task, refuse: Refusal) -> None:
         """Run the task in the pool now or on this thread in `flush`; `refuse` gets the error if the pool is closed."""
         slots = self._slots
-        stats = slots.stats(method)
+        stats = slots.stats[method]
         is_quick = not stats.to_prove and slots.in_use < slots.threads
         # Behind earlier calls, fast or not, where the pool has no second thread for it.
         if is_quick or (self._waiting and slots.in_use + 1 >= slots.threads):
@@ -145,15 +142,7 @@ class AdaptiveExecutor:
             if stats.to_prove or not self._slots.take():
                 self._slots.run(stats, task, refuse)
             else:
-                self._guarded(partial(self._run_here, stats, task))
-
-    def _run_here(self, stats: RunTimeStats, task: Task) -> None:
-        try:
-            stats.timed(task)
-        except BaseException:  # tasks answer their own errors; this one is ours and must not end the reading
-            _log.exception("the answering of a call broke")
-        finally:
-            self._slots.leave()
+                self._guarded(partial(self._slots.run_taken, stats, task))
 
     def _on_replaced(self, ended: threading.Event) -> None:
         """Keep one thread of the pool waiting while the slow handler runs, so that the limit holds; run the others."""

@@ -6,14 +6,17 @@ reading.guarded(task)                       # within body(): run a handler on th
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 
+from lucky_transport import native
+from lucky_transport.fork import on_child
 from lucky_transport.uninterrupted import start_thread
 
-TIMEOUT_S = 0.002
+TIMEOUT_NS = 2_000_000
 #: A watchdog that sleeps for longer ends.
-_IDLE_S = 1.0
+_IDLE_NS = 1_000_000_000
 
 
 class ReaderReplaced(Exception):
@@ -23,10 +26,12 @@ class ReaderReplaced(Exception):
 class GuardedReader:
     """Exactly one thread at a time runs `body`, which may begin anew at any time on another thread.
 
-    A guarded task that has not ended after one to two TIMEOUT_S loses the reading to the watchdog, whose thread then
-    runs `body`; the slow task's thread ends with it. The watchdog looks every TIMEOUT_S while tasks run, sleeps
-    otherwise, and ends when no task comes for long.
+    A guarded task that has not ended after one to two TIMEOUT_NS loses the reading to the watchdog, whose thread then
+    runs `body`; the slow task's thread ends with it. The watchdog looks every TIMEOUT_NS while tasks run, sleeps
+    otherwise, and ends when no task comes for long. Its timer wakes it: a task that finds it asleep starts the timer,
+    so that no other thread runs before the task's answer has left.
 
+    readers: threads that have read so far, 0 before `start`.
     on_replaced(ended): called on the new thread before it reads; `ended` is set when the slow task has ended.
     """
 
@@ -35,24 +40,19 @@ class GuardedReader:
         self._name = name
         self._body = body
         self._lock = threading.Lock()
-        self._readers = 0
+        self.readers = 0
         self._tasks = 0  # guarded so far
         self._busy = False
         self._ended = threading.Event()
-        self._has_watchdog = self._closing = False
+        self._closing = False
         self._watchdog_sleeps = True
-        self._wake_up = threading.Lock()  # held; released once to end the watchdog's sleep
-        self._wake_up.acquire()
+        self._timer = -1  # of the watchdog, if there is one
         self._threads: list[threading.Thread] = []
-
-    @property
-    def has_started(self) -> bool:
-        """True from `start` on."""
-        return self._readers > 0
+        on_child(self._drop_timer)
 
     def start(self) -> None:
         """Start the first reader thread; once."""
-        self._readers = 1
+        self.readers = 1
         self._spawn(self._read)
 
     def close(self, timeout_s: float) -> None:
@@ -64,7 +64,7 @@ class GuardedReader:
 
     def guarded(self, task: Callable[[], object]) -> None:
         """Run the task on this thread. Raises ReaderReplaced when another thread reads by the time it has ended."""
-        reader = self._readers
+        reader = self.readers
         self._tasks += 1
         self._busy = True
         if self._watchdog_sleeps:  # checked last: a watchdog that falls asleep checks `_busy` last
@@ -73,7 +73,7 @@ class GuardedReader:
             task()
         finally:
             with self._lock:
-                is_replaced = self._readers != reader
+                is_replaced = self.readers != reader
                 if not is_replaced:
                     self._busy = False
         if is_replaced:
@@ -82,24 +82,26 @@ class GuardedReader:
     def _rouse_watchdog(self) -> None:
         with self._lock:
             self._watchdog_sleeps = False
-            if self._has_watchdog:
-                self._end_sleep()
+            if self._timer >= 0:
+                native.start_timer(self._timer, TIMEOUT_NS)
             elif not self._closing:
                 try:
+                    self._timer = native.start_timer(-1, TIMEOUT_NS)
                     self._spawn(self._watch)
-                    self._has_watchdog = True
-                except RuntimeError:  # no thread can be started now: the next task tries again
+                except (OSError, RuntimeError):  # no descriptor or no thread can be had now: the next task tries again
                     self._watchdog_sleeps = True
+                    self._drop_timer()
 
     def _dismiss_watchdog(self) -> None:
         with self._lock:
             self._closing = True
-            self._end_sleep()
+            if self._timer >= 0:
+                native.start_timer(self._timer, 1)
 
-    def _end_sleep(self) -> None:
-        """Wake the watchdog, now or in its next sleep; the lock is held."""
-        if self._wake_up.locked():
-            self._wake_up.release()
+    def _drop_timer(self) -> None:
+        timer, self._timer = self._timer, -1
+        if timer >= 0:
+            os.close(timer)
 
     def _spawn(self, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=target, name=self._name, daemon=True)
@@ -122,30 +124,27 @@ class GuardedReader:
 
     def _watch(self) -> None:
         """Sleep until a task takes too long, then read in place of its thread; end when none comes for long."""
-        seen = 0  # tasks that were begun at the last look
-        is_awake = True
-        while not self._closing:
+        timer, seen, ended = self._timer, 0, None  # seen: tasks that were begun at the last look
+        while True:
+            os.read(timer, 8)
             with self._lock:
-                if self._busy and self._tasks == seen:
+                if self._busy and self._tasks == seen and not self._closing:
                     ended = self._take_over()
+                if self._watchdog_sleeps or self._closing:
+                    self._drop_timer()
                     break
-                if not is_awake and self._watchdog_sleeps:
-                    self._has_watchdog = False
-                    return
-                self._watchdog_sleeps = True
-                if self._busy or self._tasks != seen:
-                    self._watchdog_sleeps = False
                 seen = self._tasks
-            is_awake = self._wake_up.acquire(timeout=_IDLE_S if self._watchdog_sleeps else TIMEOUT_S)
-        else:
-            return
-        self.on_replaced(ended)
-        self._read()
+                self._watchdog_sleeps = True
+                self._watchdog_sleeps = not self._busy  # a task that begins now sees one or the other
+                native.start_timer(timer, _IDLE_NS if self._watchdog_sleeps else TIMEOUT_NS)
+        if ended is not None:
+            self.on_replaced(ended)
+            self._read()
 
     def _take_over(self) -> threading.Event:
         """Make this thread the reader; the lock is held."""
         ended, self._ended = self._ended, threading.Event()
-        self._readers += 1
-        self._busy = self._has_watchdog = False
+        self.readers += 1
+        self._busy = False
         self._watchdog_sleeps = True
         return ended

@@ -3,6 +3,8 @@
 The two ends of a segment are known by their locks, the ends of a socket by pidfds. Both tell a death whatever namespace
 the process is in and whatever its forked children keep open; a pidfd also wakes any poll. Memory in a segment alone
 never proves that a process lives.
+
+A pid is for messages. It means something only within its own pid namespace, and another one's is named as such.
 """
 
 from __future__ import annotations
@@ -11,13 +13,12 @@ import os
 import select
 import socket
 import struct
-from typing import Protocol
+from pathlib import Path
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.found_file import describe_user
 from lucky_transport.limits import limit_reached
 from lucky_transport.shm.files.lockfile import Watch
-from lucky_transport.shm.files.namespaces import process_name
 
 #: The kernel's own limit (PID_MAX_LIMIT). A pid may come from memory that a peer writes.
 _LARGEST_PID = 1 << 22
@@ -36,23 +37,6 @@ def start_time(pid: int) -> int:
             return int(stat.read().rpartition(b")")[2].split()[19])
     except (OSError, IndexError, ValueError):
         return 0
-
-
-class Process(Protocol):
-    """Another process. pid: as it calls itself, for messages. name: what messages call it.
-
-    lock: descriptor and byte of the lock that it holds while it lives, (-1, 0) where it is not known by one.
-    """
-
-    @property
-    def pid(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def lock(self) -> tuple[int, int]: ...
-    @property
-    def alive(self) -> bool: ...
-    def close(self) -> None: ...
 
 
 class Peer:
@@ -132,6 +116,11 @@ class LockHolder:
         self._watch.close()
 
 
+#: Another process. pid: as it calls itself, for messages. name: what messages call it. lock: descriptor and byte of the
+#: lock that it holds while it lives, (-1, 0) where it is not known by one.
+Process = Peer | LockHolder
+
+
 def peer_of(connection: socket.socket) -> Peer:
     """Return the process that connected (or listens); the caller closes it.
 
@@ -149,3 +138,40 @@ def peer_of(connection: socket.socket) -> Peer:
         return Peer.holding(pid, connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD))
     except OSError:
         return Peer(pid)
+
+
+#: Behind the name of a process that a signal has stopped.
+STOPPED = ", stopped"
+
+
+def pid_namespace(proc: Path = Path("/proc")) -> int:
+    """Return the number of this process's pid namespace, 0 where /proc does not tell it."""
+    try:
+        return (proc / "self" / "ns" / "pid").stat().st_ino
+    except OSError:
+        return 0
+
+
+def process_name(pid: int, namespace: int = 0) -> str:
+    """Return what a message calls a process now: as `pid_name` does, and that it is stopped: "pid 12, stopped"."""
+    if pid > 0 and (not namespace or namespace == pid_namespace()) and _is_stopped(pid):
+        return f"{pid_name(pid)}{STOPPED}"
+    return pid_name(pid, namespace)
+
+
+def pid_name(pid: int, namespace: int = 0) -> str:
+    """Return what a message calls a process, whatever it does: "pid 12", or that it is of another pid namespace.
+
+    pid: 0 for one that the kernel shows no pid of. namespace: the one that `pid` is of; 0: ours, as far as is known.
+    """
+    if pid > 0 and (not namespace or namespace == pid_namespace()):
+        return f"pid {pid}"
+    return f"pid {pid} of another pid namespace" if pid > 0 else "a process of another pid namespace"
+
+
+def _is_stopped(pid: int) -> bool:
+    """True while a process waits for SIGCONT, or a debugger holds it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in b"Tt"
+    except (OSError, IndexError):
+        return False

@@ -18,7 +18,7 @@ from pathlib import Path
 from lucky_transport.config import runtime_directories
 from lucky_transport.errors import Busy, ConfigError, SegmentError
 from lucky_transport.shm.files import lockfile
-from lucky_transport.shm.files.namespaces import process_name
+from lucky_transport.shm.files.liveness import process_name
 
 #: `sockaddr_un` takes 108 bytes, the last one is 0.
 _LONGEST = 107

@@ -30,9 +30,8 @@ from lucky_transport.errors import (
 from lucky_transport.limits import within_limits
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files import lockfile
-from lucky_transport.shm.files.liveness import peer_of
+from lucky_transport.shm.files.liveness import peer_of, pid_name, process_name
 from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
-from lucky_transport.shm.files.namespaces import pid_name, process_name
 from lucky_transport.shm.files.server_description import description_of
 from lucky_transport.shm.files.socket_path import socket_path, sockets_of
 from lucky_transport.shm.listener.handshake import LONGEST_SERVER_HELLO, ClientHello, ServerHello, receive_pair

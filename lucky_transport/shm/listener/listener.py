@@ -1,4 +1,4 @@
-"""The socket where any number of clients of this user each get a pipe.
+"""The socket where up to `MAX_CLIENTS` clients of this user each get a pipe.
 
     with Listener("lucky_demo") as listener:
         for pipe in listener.advance(): ...       whenever its descriptor is readable, or `patience_ns` is over
@@ -28,8 +28,7 @@ from lucky_transport.limits import within_limits
 from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files import server_description
-from lucky_transport.shm.files.liveness import peer_of
-from lucky_transport.shm.files.namespaces import pid_name
+from lucky_transport.shm.files.liveness import peer_of, pid_name
 from lucky_transport.shm.files.server_description import ServerDescription
 from lucky_transport.shm.files.socket_path import claim_socket, private_directory
 from lucky_transport.shm.listener.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, ServerHello, make_pair
@@ -116,10 +115,12 @@ class Listener(Closing):
     @property
     def patience_ns(self) -> int | None:
         """Nanoseconds until `advance` has to be called all the same; None when it need not."""
+        if not self._silent and not self._resume_at:
+            return None
         times = [until for _, until in self._silent.values()]
         if self._resume_at:
             times.append(self._resume_at)
-        return max(0, int((min(times) - time.monotonic()) * 1e9)) if times else None
+        return max(0, int((min(times) - time.monotonic()) * 1e9))
 
     @property
     def clients(self) -> int:

@@ -13,7 +13,7 @@ import contextlib
 import select
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from lucky_transport import native
@@ -23,7 +23,7 @@ from lucky_transport.shm.files.liveness import Peer
 from lucky_transport.shm.listener.handshake import FIRST_BYTES, RingPair
 from lucky_transport.shm.ring_pipe import EndOptions, RingPipe, open_reader, open_writer
 from lucky_transport.shm.timing import LONGEST_SLEEP_NS
-from lucky_transport.shm.wait import LoopLooks, spin
+from lucky_transport.shm.wait import LoopLooks
 
 #: Looks of an event loop until it looks whether the peer lives, which the descriptor says to one that sleeps.
 _LOOKS_PER_CHECK = 32
@@ -72,7 +72,7 @@ class MemfdPipe(RingPipe):
         )
         self.pid = parts.peer.pid
         self._parts = parts
-        self._interrupts = parts.interrupts
+        self._interrupts, self._socket = parts.interrupts, parts.connection.fileno()
         self._strategy = strategy
         self._budget = native.SpinBudget(strategy)
         self._looks = LoopLooks(strategy)
@@ -105,17 +105,11 @@ class MemfdPipe(RingPipe):
             self._epoll = epoll
         return self._epoll
 
-    def has_left(self, found: Iterable[tuple[int, int]]) -> bool:
-        """True when an epoll with `EPOLLIN` found at `end_fds` that the peer has left; a notice is taken."""
-        connection = self._parts.connection.fileno()
-        left = False
-        for fd, events in found:
-            left |= fd != connection or bool(events & _LEFT)
-            if fd == connection:
-                self._take_notice()
-        return left
+    def has_left(self, fd: int, events: int) -> bool:
+        """True when the peer has left, by what an epoll with `EPOLLIN` found at one of `end_fds`; else it notified."""
+        return fd != self._socket or bool(events & _LEFT)
 
-    def _take_notice(self) -> None:
+    def take_notice(self) -> None:
         """Take one of the bytes by which the peer notified, if there is any: more of them only wake once more."""
         with contextlib.suppress(OSError):  # there is none, or the peer has left
             self._parts.connection.recv(1, socket.MSG_DONTWAIT)
@@ -125,7 +119,7 @@ class MemfdPipe(RingPipe):
         if self._guard.closed:
             raise self._guard.error()
         longest_ns = min(timeout_ns, self._budget.ns)
-        if not self._interrupted and spin((self.reader,), self._strategy, longest_ns, oversubscribed=oversubscribed):
+        if not self._interrupted and native.spin((self.reader,), self._strategy, longest_ns, oversubscribed):
             self._budget.learn(longest_ns)
             return True
         start = time.monotonic_ns()
@@ -145,7 +139,7 @@ class MemfdPipe(RingPipe):
                 return False
             left_ns = until_ns - time.monotonic_ns()
             spinning = self._strategy == 0 and left_ns > 0
-            if spinning and spin((self.reader,), self._strategy, left_ns):
+            if spinning and native.spin((self.reader,), self._strategy, left_ns):
                 return True
             if self.reader.arm():
                 return True
@@ -156,7 +150,9 @@ class MemfdPipe(RingPipe):
                 self.reader.disarm()
             if seen.pop(self._interrupts.fd, 0):
                 self._interrupts.consume()
-            if self.has_left(seen.items()) and not self._guard.closed:
+            if self._socket in seen:
+                self.take_notice()
+            if any(self.has_left(*found) for found in seen.items()) and not self._guard.closed:
                 if self.reader.ready():
                     return True
                 raise self._left()
@@ -202,13 +198,13 @@ class MemfdPipe(RingPipe):
     def look(self, longest_ns: int) -> None:
         """Look for the record that is expected, while that pays; see `Pipe.look`."""
         if not self._is_armed:
-            spin((self.reader,), self._strategy, min(longest_ns, self._looks.most_ns))
+            native.spin((self.reader,), self._strategy, min(longest_ns, self._looks.most_ns))
 
     def _disarm(self) -> None:
         """Have the peer write without waking us: what it wrote is looked for."""
         with self._guard:
             self._interrupts.consume()
-            self._take_notice()
+            self.take_notice()
         self.reader.disarm()
         self._is_armed = False
 
@@ -229,7 +225,7 @@ class MemfdPipe(RingPipe):
                 return True
         with self._guard:
             self._interrupts.consume()
-            self._take_notice()
+            self.take_notice()
             self._is_armed = True
             if self.reader.arm():
                 return True

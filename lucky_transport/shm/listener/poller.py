@@ -4,9 +4,17 @@
         round = pipes.wait(timeout_ns)      round.ready · round.opened · round.closed
         round = pipes.look()                for event loops: when its descriptor is readable or `patience_ns` is over
 
-After an event it polls the rings for a moment without the GIL, sets every park word, polls once more and sleeps in one
-epoll over the sockets and ends of clients and the listener. One thread waits or looks; `interrupt`, `throttle`,
-`discard` and `close` may be called from any.
+A round asks in this order, and ends at the first that has found something:
+
+    asks                                              where             when, and how long
+    the rings, without the GIL                        native.spin       while the budget says that it pays
+    one epoll: listener, alarm, ends of all clients   _sleep            the rings had nothing: till something comes;
+                                                                        else each LISTENER_POLL_NS, without sleeping
+    each client                                       _collect          each round: what is there of it now
+
+Before it sleeps it sets every park word, and asks the rings once more. `wait` repeats that until its timeout. `look`
+never sleeps, and leaves the park words set, so that its descriptor tells an event loop. One thread waits or looks;
+`interrupt`, `throttle`, `discard` and `close` may be called from any.
 """
 
 from __future__ import annotations
@@ -15,6 +23,7 @@ import contextlib
 import select
 import time
 from dataclasses import dataclass, field
+from operator import attrgetter, methodcaller
 
 from lucky_transport import native
 from lucky_transport.closing import Closing
@@ -25,7 +34,10 @@ from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.timing import LISTENER_POLL_NS, LONGEST_SLEEP_NS, THROTTLE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
-from lucky_transport.shm.wait import LoopLooks, spin
+from lucky_transport.shm.wait import LoopLooks
+
+#: Without a Python function for each reader or pipe.
+_ARM, _POSITION, _HAS_LEFT = methodcaller("arm"), attrgetter("reader.position"), attrgetter("has_left")
 
 
 @dataclass(slots=True)
@@ -43,6 +55,25 @@ class PollResult:
         return bool(self.ready or self.opened or self.closed)
 
 
+@dataclass(slots=True, eq=False)
+class _Client:
+    """A pipe that waits for its client's records, and what has become of it.
+
+        event                               from then on
+        an end in the epoll tells its end   has_left: closed and reported once its ring is empty
+        any thread has closed the pipe      has_left, is_over: closed and reported in the next round
+        `throttle`                          held_until_ns: not offered before; is_over if it has_left
+
+    ends: descriptors in the epoll.
+    """
+
+    pipe: MemfdPipe
+    ends: tuple[int, ...]
+    has_left: bool = False
+    is_over: bool = False
+    held_until_ns: int = 0
+
+
 class Poller(Closing):
     """All pipes of one listener, which belongs to it; `close` closes them and the listener."""
 
@@ -57,39 +88,59 @@ class Poller(Closing):
             self._listener_fd = listener.fileno()
             self._epoll.register(self._listener_fd, select.EPOLLIN)
             undo.pop_all()
-        self._pipes: dict[MemfdPipe, tuple[int, ...]] = {}
-        self._by_end: dict[int, MemfdPipe] = {}
-        self._leaving: dict[MemfdPipe, bool] = {}  # True: whatever it still holds
-        self._held: dict[MemfdPipe, int] = {}
-        self._readers: tuple[native.RingReader, ...] = ()
-        self._skip_spin = False
-        self._budget = native.SpinBudget(listener.strategy)
+        self._clients: dict[MemfdPipe, _Client] = {}
+        self._by_end: dict[int, _Client] = {}
+        self._readers: tuple[native.RingReader, ...] = ()  # of the clients that are not held
+        self._spin_budget = native.SpinBudget(listener.strategy)  # of `wait`
+        self._look_budget = LoopLooks(listener.strategy)  # of `look`
+        self._sleeps_first = False  # the next `wait`: nothing came while the last one looked
+        self._notified: list[MemfdPipe] = []  # `wait` answers first, and takes their notices before it sleeps
+        self._epoll_due_ns = 0
         self._interrupted = False
-        self._look_at = 0
-        self._looks = LoopLooks(listener.strategy)
         self.looking = False
         on_child(self.close_after_fork)
 
     @property
     def pipes(self) -> tuple[MemfdPipe, ...]:
         """The pipes of the clients that are there."""
-        return tuple(self._pipes)
+        return tuple(self._clients)
 
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> PollResult:
         """Wait until a client wrote, came or left; see `PollResult`. Raises ClosedError.
 
         oversubscribed: as in `Pipe.wait`.
         """
+        found = PollResult()
+        start = now = time.monotonic_ns()
+        until_ns = start + timeout_ns
         with self._guard:
-            found = self._wait(timeout_ns, oversubscribed)
+            while True:
+                longest_ns = max(1, min(until_ns - now, self._spin_budget.ns))  # 1: a caller on this CPU goes on first
+                strategy = self._listener.strategy
+                spun = not self._sleeps_first and native.spin(self._readers, strategy, longest_ns, oversubscribed)
+                if not spun or now >= self._epoll_due_ns:
+                    self._sleep(0 if spun else until_ns - now, found)
+                self._collect(found)
+                now = time.monotonic_ns()
+                if found.ready or found.opened or found.closed:
+                    # A client that came maps its rings first; one that wrote its first record may leave with the
+                    # answer.
+                    self._sleeps_first = not any(map(_POSITION, found.ready))
+                    self._spin_budget.learn(now - start)
+                    break
+                if self._interrupted or self._guard.closed or now >= until_ns:
+                    self._sleeps_first = not self._interrupted
+                    self._interrupted = False
+                    break
+                self._sleeps_first = True
         if self._guard.closed:
             raise self._guard.error()
         return found
 
     def expect(self) -> bool:
         """Say that a record is expected; True where it may come sooner than a sleeper wakes: `look` then."""
-        if self._looks.begin():
-            self._look_on()
+        if self._look_budget.begin():
+            self._go_on_looking()
         return self.looking
 
     def look(self, *, expects: bool = True, longest_ns: int = 0) -> PollResult:
@@ -103,25 +154,24 @@ class Poller(Closing):
         with self._guard:
             self._interrupted = False
             was_looking, self.looking = self.looking, False
-            longest_ns = min(longest_ns, self._looks.most_ns) if was_looking and expects else 0
-            if spin(self._readers, self._listener.strategy, longest_ns) or not was_looking:
-                if not was_looking or time.monotonic_ns() >= self._look_at:
+            longest_ns = min(longest_ns, self._look_budget.most_ns) if was_looking and expects else 0
+            if native.spin(self._readers, self._listener.strategy, longest_ns) or not was_looking:
+                if not was_looking or time.monotonic_ns() >= self._epoll_due_ns:
                     self._sleep(0, found)
-                    self._look_at = time.monotonic_ns() + LISTENER_POLL_NS
                 self._collect(found)
             if not found.ready:
-                if expects and self._looks.go_on():
+                if expects and self._look_budget.go_on():
                     self.looking = was_looking
-                    self._look_on()
-                elif any(reader.arm() for reader in self._readers):
+                    self._go_on_looking()
+                elif any([*map(_ARM, self._readers)]):
                     self._collect(found)
             if found.ready:
-                self._looks.came()
+                self._look_budget.came()
         if self._guard.closed:
             raise self._guard.error()
         return found
 
-    def _look_on(self) -> None:
+    def _go_on_looking(self) -> None:
         """Have clients write without waking us: what they wrote is looked for."""
         if not self.looking:
             for reader in self._readers:
@@ -135,70 +185,50 @@ class Poller(Closing):
     @property
     def patience_ns(self) -> int | None:
         """Nanoseconds until `look` has to be called though the descriptor is not readable; None when it need not."""
-        times = [max(0, min(self._held.values()) - time.monotonic_ns())] if self._held else []
+        held_until = [one.held_until_ns for one in tuple(self._clients.values()) if one.held_until_ns]
+        times = [max(0, at_ns - time.monotonic_ns()) for at_ns in held_until]
         if (patience := self._listener.patience_ns) is not None:
             times.append(patience)
         return min(times, default=None)
 
-    def _wait(self, timeout_ns: int, oversubscribed: bool) -> PollResult:
-        found = PollResult()
-        start = now = time.monotonic_ns()
-        until_ns = start + timeout_ns
-        while True:
-            spun = not self._skip_spin and self._spin(max(0, until_ns - now), oversubscribed)
-            if not spun or now >= self._look_at:
-                self._sleep(0 if spun else until_ns - now, found)
-                self._look_at = time.monotonic_ns() + LISTENER_POLL_NS
-            self._collect(found)
-            now = time.monotonic_ns()
-            if found:
-                # A client that came maps its rings first; one that wrote its first record may leave with the answer.
-                self._skip_spin = not any(pipe.reader.position for pipe in found.ready)
-                self._budget.learn(now - start)
-                return found
-            if self._interrupted or self._guard.closed or now >= until_ns:
-                self._skip_spin = not self._interrupted
-                self._interrupted = False
-                return found
-            self._skip_spin = True
-
-    def _spin(self, left_ns: int, oversubscribed: bool) -> bool:
-        listener = self._listener
-        longest_ns = min(left_ns, self._budget.ns)
-        return spin(self._readers, listener.strategy, longest_ns, oversubscribed=oversubscribed)
-
     def _sleep(self, timeout_ns: int, found: PollResult) -> None:
         """Sleep in the epoll, unless something is in a ring, and see to whatever is no record."""
-        readers = self._readers
-        if timeout_ns > 0 and not self._interrupted and not self._leaving:  # first report those that left
-            patience = self.patience_ns
+        readers, patience, sleep_ns = self._readers, self.patience_ns, 0
+        while self._notified:
+            self._notified.pop().take_notice()
+        # First report those that left.
+        if timeout_ns > 0 and not self._interrupted and not any(map(_HAS_LEFT, tuple(self._clients.values()))):
             sleep_ns = min(LONGEST_SLEEP_NS, timeout_ns, LONGEST_SLEEP_NS if patience is None else patience)
-        else:
-            sleep_ns = 0
         try:
-            written = [reader.arm() for reader in readers] if sleep_ns else []
-            events = self._epoll.poll(0.0 if any(written) else sleep_ns / 1e9)
+            is_written = sleep_ns > 0 and any([*map(_ARM, readers)])
+            events = self._epoll.poll(0.0 if is_written else sleep_ns / 1e9)
         finally:
             for reader in readers if sleep_ns else ():
                 reader.disarm()
-        woken = {fd for fd, _ in events}
-        if self._alarm.fd in woken:
-            self._alarm.consume()
-        if self._listener_fd in woken or self._listener.patience_ns == 0:
-            self._let_in(found)
+        has_come = False
+        see_to = self._notified.append if timeout_ns > 0 else MemfdPipe.take_notice
         for event in events:
-            if (pipe := self._by_end.get(event[0])) is not None and pipe.has_left((event,)):
-                self._leaving.setdefault(pipe, False)
-                self._unwatch(pipe)  # or its end would be found again and again
+            if (client := self._by_end.get(event[0])) is not None:
+                see_to(client.pipe)
+                if client.pipe.has_left(*event):
+                    client.has_left = True
+                    self._unwatch(client)  # or its end would be found again and again
+            elif event[0] == self._listener_fd:
+                has_come = True
+            elif event[0] == self._alarm.fd:
+                self._alarm.consume()
+        if has_come or (patience is not None and self._listener.patience_ns == 0):
+            self._let_in(found)
+        self._epoll_due_ns = time.monotonic_ns() + LISTENER_POLL_NS
 
     def _let_in(self, found: PollResult) -> None:
         with contextlib.suppress(ClosedError):
             for pipe in self._listener.advance():
                 ends = pipe.end_fds
-                self._pipes[pipe] = tuple(ends)
+                self._clients[pipe] = client = _Client(pipe, tuple(ends))
                 for fd, events in ends.items():
                     self._epoll.register(fd, events | select.EPOLLIN)
-                    self._by_end[fd] = pipe
+                    self._by_end[fd] = client
                 pipe.on_close = self._closed_elsewhere
                 found.opened.append(pipe)
         if found.opened:
@@ -207,55 +237,52 @@ class Poller(Closing):
     def _closed_elsewhere(self, pipe: MemfdPipe) -> None:
         """Any thread closes the pipe: have the present `wait`, or the next one, report it."""
         with contextlib.suppress(ClosedError), self._guard:  # another thread may close the poller meanwhile
-            self._unwatch(pipe)
-            if pipe in self._pipes:
-                self._leaving[pipe] = True
+            if (client := self._clients.get(pipe)) is not None:
+                self._unwatch(client)
+                client.has_left = client.is_over = True
                 self._alarm.notify()
 
-    def _unwatch(self, pipe: MemfdPipe) -> None:
-        """Remove the pipe from the epoll; closing does not, since the client holds the same open files."""
-        for fd in self._pipes.get(pipe, ()):
+    def _unwatch(self, client: _Client) -> None:
+        """Remove its ends from the epoll; closing does not, since the client holds the same open files."""
+        for fd in client.ends:
             self._by_end.pop(fd, None)
             with contextlib.suppress(OSError):  # another thread was quicker
                 self._epoll.unregister(fd)
 
     def _choose_readers(self) -> None:
-        self._readers = tuple(pipe.reader for pipe in tuple(self._pipes) if pipe not in self._held)
+        self._readers = tuple(one.pipe.reader for one in tuple(self._clients.values()) if not one.held_until_ns)
 
     def _collect(self, found: PollResult) -> None:
-        """Note the pipes that have records to pop, and those whose client has left and that have none."""
-        if self._held:
-            now = time.monotonic_ns()
-            for pipe, until in list(self._held.items()):
-                if now >= until:
-                    self._held.pop(pipe, None)
-            self._choose_readers()
-        for pipe, at_once in list(self._leaving.items()):
-            if at_once or not pipe.reader.ready():
+        """Note the pipes that have records to pop, and close those whose client has left and that have none."""
+        for pipe, client in tuple(self._clients.items()):
+            if client.held_until_ns and time.monotonic_ns() >= client.held_until_ns:
+                client.held_until_ns = 0
+                self._choose_readers()
+            is_ready = pipe.reader.ready()
+            if client.is_over or (client.has_left and not is_ready):
                 self.discard(pipe)
                 found.closed.append(pipe)
-        found.ready = [pipe for pipe in tuple(self._pipes) if pipe.reader.ready() and pipe not in self._held]
+            elif is_ready and not client.held_until_ns:
+                found.ready.append(pipe)
 
     def throttle(self, pipe: MemfdPipe) -> None:
         """Leave what the pipe holds unread for now; it is offered again within a millisecond or so."""
-        if pipe in self._pipes:
-            self._held[pipe] = time.monotonic_ns() + THROTTLE_NS
-            if pipe in self._leaving:
-                self._leaving[pipe] = True
+        if (client := self._clients.get(pipe)) is not None:
+            client.held_until_ns = time.monotonic_ns() + THROTTLE_NS
+            if client.has_left:
+                client.is_over = True
             self._choose_readers()
 
     def discard(self, pipe: MemfdPipe) -> None:
         """Close the pipe and forget it, without reporting it; no effect for one that is not here."""
-        if pipe not in self._pipes:
+        if (client := self._clients.get(pipe)) is None:
             return
         if pipe.on_close is not None:
             pipe.on_close = None
             with contextlib.suppress(ClosedError), self._guard:
-                self._unwatch(pipe)
+                self._unwatch(client)
         pipe.close()
-        self._pipes.pop(pipe, None)
-        self._leaving.pop(pipe, None)
-        self._held.pop(pipe, None)
+        self._clients.pop(pipe, None)
         self._choose_readers()
 
     def interrupt(self) -> None:
@@ -273,13 +300,13 @@ class Poller(Closing):
     def close_after_fork(self) -> None:
         """In a forked child: let go of the copies; pipes and listener do so themselves."""
         if self._guard.close_after_fork():
-            self._pipes.clear()
+            self._clients.clear()
             self._epoll.close()
             self._alarm.close()
 
     def _let_go(self) -> None:
         self._listener.close()
-        for pipe in tuple(self._pipes):
+        for pipe in tuple(self._clients):
             self.discard(pipe)
         self._epoll.close()
         self._alarm.close()

@@ -31,10 +31,9 @@ from lucky_transport.errors import (
 )
 from lucky_transport.shm.arena import DEFAULT_ARENA_BYTES, can_be_refused
 from lucky_transport.shm.files import lockfile
-from lucky_transport.shm.files.liveness import start_time
+from lucky_transport.shm.files.liveness import pid_namespace, process_name, start_time
 from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
 from lucky_transport.shm.files.mapping import Mapping, allocate
-from lucky_transport.shm.files.namespaces import pid_namespace, process_name
 from lucky_transport.shm.files.private_file import remove_private
 from lucky_transport.shm.files.socket_path import live_socket
 from lucky_transport.shm.ring import DEFAULT_RING_BYTES

@@ -11,9 +11,9 @@ from typing import Any
 
 from lucky_transport.errors import ConfigError, SegmentError
 from lucky_transport.shm.files import lockfile
+from lucky_transport.shm.files.liveness import STOPPED, process_name
 from lucky_transport.shm.files.lockfile import DIRECTORY, lock_path_of
 from lucky_transport.shm.files.mapping import Mapping, map_private
-from lucky_transport.shm.files.namespaces import STOPPED, process_name
 from lucky_transport.shm.files.private_file import open_private, remove_private
 from lucky_transport.shm.files.socket_path import remove_stale_sockets
 from lucky_transport.shm.segment import header

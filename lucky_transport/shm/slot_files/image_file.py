@@ -42,19 +42,6 @@ def _path(base: Path, number: int) -> Path:
     return base.with_name(f"{base.name}.images.{number}")
 
 
-def slot_words(head: bytes) -> list[tuple[int, int]]:
-    """Return number and owner of each slot from the first SLOTS_OFFSET bytes of a file, [] for no file of images.
-
-    For observers, which read the file and map nothing.
-    """
-    if len(head) < SLOTS_OFFSET:
-        return []
-    magic, version, slots, _, _ = _HEAD.unpack(head[: _HEAD.size])
-    if (magic, version) != (MAGIC, VERSION) or slots not in _COUNTS:
-        return []
-    return [struct.unpack_from("<II", head, _WORDS + slot * _WORDS_STEP) for slot in range(slots)]
-
-
 class ImageFile:
     """One mapped file; `number` names it in messages, `words` are those of each slot. Made by `create` and `open`.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -85,20 +86,23 @@ def timed_flow(
     return StreamMeasurement(n, now - started, client, engine, watch.same_core(), skipped, look.words)
 
 
-def measure_messages(client: Client, item_bytes: int, effort: Effort, pid: int | None) -> StreamMeasurement:
-    """Return the flow of a stream that must not skip anything."""
-    expected = 0
+def in_order(number_of: Callable[[Any], int], content: Callable[[Any], Any], item_bytes: int) -> Look:
+    """Return what refuses an item that is not the next one, from 0 on, or whose content has another length."""
+    expected = count()
 
     def check(item: Any) -> None:
-        nonlocal expected
-        if item.slot_id != expected or len(item.name) != item_bytes:
-            raise RemoteProtocolError(
-                f"item {item.slot_id} of {len(item.name)} bytes where item {expected} of {item_bytes} was due"
-            )
-        expected += 1
+        due, number, length = next(expected), number_of(item), len(content(item))
+        if number != due or length != item_bytes:
+            raise RemoteProtocolError(f"item {number} of {length} bytes where item {due} of {item_bytes} was due")
 
+    return Look("its number and its length", check)
+
+
+def measure_messages(client: Client, item_bytes: int, effort: Effort, pid: int | None) -> StreamMeasurement:
+    """Return the flow of a stream that must not skip anything."""
     with client.agent.stream_policy_slot_state(1, slot_id=_MOST_ITEMS, timeout_s=effort.patience_s) as stream:
-        return timed_flow(stream, Look("its number and its length", check), effort, pid, lambda: stream.dropped)
+        look = in_order(lambda item: item.slot_id, lambda item: item.name, item_bytes)
+        return timed_flow(stream, look, effort, pid, lambda: stream.dropped)
 
 
 def measure_images(client: Client, reading: str, effort: Effort, pid: int | None) -> StreamMeasurement:

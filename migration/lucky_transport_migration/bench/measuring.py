@@ -28,6 +28,8 @@ from lucky_transport.transport import Frame
 
 Samples = NDArray[np.int64]
 
+#: Of the number that bytes begin with.
+NUMBER_BYTES = 8
 _RATE_TOLERANCE = 0.02
 _CPUCLOCK_SCHED = 2
 _PROCESSOR = 36  # field 39 of proc_pid_stat(5), counted from the first field behind the command's name
@@ -172,6 +174,33 @@ def measure_loop(
     return open_loop(step, actions, rate_hz, max(5, int(effort.open_loop_s * rate_hz)), pid, look)
 
 
+def measure_calls(
+    call: Callable[[int], Any], look: Look, effort: Effort, pid: int | None, rate_hz: float | None = None
+) -> Measurement:
+    """Time `call(number)` as `measure_loop` times steps, with numbers from 1 on."""
+    numbers = itertools.count(1)
+    return measure_loop(lambda _: call(next(numbers)), np.zeros(0), effort, pid, look, rate_hz)
+
+
+def measure_bytes(
+    send: Callable[[bytes], Any], content: str, size: int, effort: Effort, pid: int | None
+) -> Measurement:
+    """Time a call that is answered with the `size` bytes that it sends; `content` is their attribute of an answer.
+
+    Raises RemoteProtocolError when an answer is not the one that was due.
+    """
+    padding = bytes(size - NUMBER_BYTES)
+
+    def check(answer: Any) -> int:
+        found: bytes = getattr(answer, content)
+        if len(found) != size:
+            raise RemoteProtocolError(f"an answer of {len(found)} bytes to a request of {size}")
+        return int.from_bytes(found[:NUMBER_BYTES], "little")
+
+    look = Look("its number and its length", check)
+    return measure_calls(lambda number: send(number.to_bytes(NUMBER_BYTES, "little") + padding), look, effort, pid)
+
+
 def closed_loop(
     step: Callable[[Any], Any],
     actions: NDArray[Any],
@@ -221,11 +250,7 @@ def _closed(effort: Effort, pid: int | None, look: Look | None) -> Generator[int
     watch = CpuTimer(pid)
     samples = yield int(np.clip(effort.budget_s * 1e9 / typical_ns, effort.least, effort.most))
     client, engine = watch.stop()
-    return Measurement(samples, warmup, client, engine, watch.same_core(), looked_at=_words(look))
-
-
-def _words(look: Look | None) -> str:
-    return "" if look is None else look.words
+    return Measurement(samples, warmup, client, engine, watch.same_core(), looked_at="" if look is None else look.words)
 
 
 class _Order:
@@ -255,21 +280,16 @@ class _Order:
 def _timed(step: Callable[[Any], Any], actions: NDArray[Any], n: int, order: _Order) -> Samples:
     samples = np.empty(n, np.int64)
     clock = time.perf_counter_ns
-    if order.number is None:
-        for i in range(n):
-            start = clock()
-            step(actions)
-            samples[i] = clock() - start
-        return samples
     number, due = order.number, order.due
     for i in range(n):
         start = clock()
         answer = step(actions)
         samples[i] = clock() - start
-        found = number(answer)
-        if found != due:
-            order.refuse(found, due)
-        due = found + 1
+        if number is not None:
+            found = number(answer)
+            if found != due:
+                order.refuse(found, due)
+            due = found + 1
     order.due = due
     return samples
 
@@ -302,7 +322,7 @@ def open_loop(
     took = clock() - start
     client, engine = watch.stop()
     achieved = took <= n * period_ns * (1 + _RATE_TOLERANCE)
-    return Measurement(samples, warmup, client, engine, watch.same_core(), achieved, _words(look))
+    return Measurement(samples, warmup, client, engine, watch.same_core(), achieved, "" if look is None else look.words)
 
 
 def _asleep_until(due_ns: int) -> int:

@@ -173,7 +173,7 @@ def _rows_lost(result: Result) -> Iterator[str]:
     for title, rows in grouped(result["rows"]):
         ours = next((row for row in rows if _is_ours(row, result)), None)
         for row in rows if ours else ():
-            if ours is None or row["path"] in (ours["path"], "limit", "inproc"):
+            if ours is None or row["path"] in (ours["path"], "limit", "pipes", "inproc"):
                 continue
             if "p50" not in (ours["reliable_to"], row["reliable_to"]) and row["us"]["p99"] < ours["us"]["p99"]:
                 yield _less(title, "at p99", row, ours, row["us"]["p99"], ours["us"]["p99"])

@@ -219,7 +219,7 @@ def ratios(suite: BenchSuite, cells: Cells, plan: Plan, known: Mapping[Cell, flo
         interval, title = ratio(p50s_us(cells[other]), p50s_us(cells[cell])), suite.title_of(cell)
         noise = known.get(suite.kind_of(cell), largest)
         said = compare(cell.way, other.way, interval, noise)
-        main = other.path not in (cell.path, "limit")
+        main = other.path not in (cell.path, "limit", "pipes")
         found.append(
             {
                 **asdict(cell),

@@ -18,8 +18,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from lucky_transport.errors import UnknownName
+from lucky_transport.messages.method import is_pattern, matches, most_exact, short_name
 from lucky_transport.messages.methods import METHODS, Effect
-from lucky_transport.messages.names import is_pattern, matches, most_exact, short_name
 from lucky_transport_migration.catalogue.descriptors import kept_sets, method_of_program, methods_in
 from lucky_transport_migration.catalogue.effects import REASONS, UNSAID
 from lucky_transport_migration.catalogue.service_method import ServiceMethod

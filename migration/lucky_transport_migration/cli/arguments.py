@@ -120,7 +120,7 @@ def one_pattern(context: click.Context, param: click.Parameter, value: tuple[str
 
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the short names of the methods known here, "Service/Method"; full names once one begins with a slash."""
-    from lucky_transport.messages.names import short_name
+    from lucky_transport.messages.method import short_name
     from lucky_transport_migration.catalogue.catalogue import OWN
     from lucky_transport_migration.stages.stage_plan import StagePlan
 

@@ -39,7 +39,7 @@ def gate(folder: Path | None, method: str, since: str, aa: bool, as_json: bool) 
     back. The limits are `[gate]` of lucky_transport.toml. Exit code 0 only when all may move on, 1 otherwise; the
     reasons say what is missing.
     """
-    from lucky_transport.messages.names import matches
+    from lucky_transport.messages.method import matches
     from lucky_transport_migration.gate.gate_verdict import judge, twins_as_candidates
     from lucky_transport_migration.gate.limits import Limits
     from lucky_transport_migration.gate.looks import Looks

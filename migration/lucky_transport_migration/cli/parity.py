@@ -198,8 +198,8 @@ def _prove_server(
     from lucky_transport_migration.parity.field_values import FieldValues
     from lucky_transport_migration.parity.service_proof import ServiceProof
     from lucky_transport_migration.parity.service_servers import ServerCommand
-    from lucky_transport_migration.recording.asking import requests_of
     from lucky_transport_migration.recording.entries import Recording
+    from lucky_transport_migration.recording.replay_call import requests_of
 
     if recording:
         _refuse(context, ("count", "seed", "values"), "nothing is drawn with --from")

@@ -32,8 +32,8 @@ def record(endpoint: str, out: Path, seed: int | None, command: tuple[str, ...])
     A program that uses make() or connect() is recorded as it is: ENDPOINT is its default endpoint (LUCKY_ENDPOINT), and
     whatever else it connects to is recorded as well (LUCKY_RECORD). A program with gRPC stubs is recorded under
     `lucky-transport run`, over whichever transport that gives it; one that uses nothing else needs only
-    `lucky-transport run --record FILE -- COMMAND`. Each process and each engine has a file of its own, the first one
-    that name; none is overwritten. COMMAND takes our place.
+    `lucky-transport run --transport grpc --record FILE -- COMMAND`. Each process and each engine has a file of its own,
+    the first one that name; none is overwritten. COMMAND takes our place.
 
     `lucky-transport replay` makes the calls again on a fresh engine and compares; `lucky-transport parity` compares two
     engines without a recording.

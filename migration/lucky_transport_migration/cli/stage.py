@@ -58,9 +58,8 @@ def stage() -> None:
 def show(pattern: str, reasons: bool, as_json: bool) -> None:
     """List methods with their side-effect class, their stage, and what was seen of them."""
     from lucky_transport_migration.jsonl import Damage
-    from lucky_transport_migration.stages.effective_stages import EffectiveStages
+    from lucky_transport_migration.stages.effective_stages import EffectiveStages, lines, unused_rows
     from lucky_transport_migration.stages.evidence_window import count_evidence
-    from lucky_transport_migration.stages.overview import lines, unused_rows
 
     standing, damage = EffectiveStages.load(), Damage()
     seen = count_evidence(standing.plan.evidence, damage)
@@ -187,7 +186,7 @@ def _done(moves: Sequence[StageChange], notes: Sequence[str], *, as_json: bool) 
 
 
 def _show_lines(title: str, found: Sequence[Any], *, reasons: bool) -> None:
-    from lucky_transport.messages.names import short_name
+    from lucky_transport.messages.method import short_name
 
     columns = ("method", "effect", "stage", "by", "equal", "different", "failed", "not compared")
     rows = [

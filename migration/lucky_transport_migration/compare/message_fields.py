@@ -41,13 +41,17 @@ def value_of(message: Any, field: Field) -> Any:
 
 
 def unknown_fields(message: Any) -> list[tuple[int, int, str]]:
-    """Return number, wire type and content of the fields that the message's class does not know, in their order."""
+    """Return number, wire type (-1 of an extension) and content of extensions, and of the fields that the message's
+    class does not know, in their order.
+    """
     if not hasattr(message, "DESCRIPTOR"):
         return []
     from google.protobuf.unknown_fields import UnknownFieldSet
 
     found = UnknownFieldSet(message)
-    return sorted((one.field_number, one.wire_type, _content(one.data)) for one in found)
+    known = message.ListFields() if message.DESCRIPTOR.is_extendable else ()
+    extensions = [(field.number, -1, repr(value)) for field, value in known if field.is_extension]
+    return sorted([*extensions, *((one.field_number, one.wire_type, _content(one.data)) for one in found)])
 
 
 def _content(data: Any) -> str:

@@ -79,7 +79,8 @@ class _Walk:
             elif rule.presence and bool(x) != bool(y):
                 yield Difference("item", where, x, y)
         if (x := unknown_fields(left)) != (y := unknown_fields(right)):
-            yield Difference("item", f"{path or 'response'} (fields that its description lacks)", repr(x), repr(y))
+            where = f"{path or 'response'} (extensions, and fields that its description lacks)"
+            yield Difference("item", where, repr(x), repr(y))
 
     def _field(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[Difference]:
         if field.shape == "list":

@@ -27,8 +27,8 @@ from typing import Any
 from lucky_transport.config import load_table
 from lucky_transport.errors import ConfigError, did_you_mean
 from lucky_transport.messages.fields import Field
+from lucky_transport.messages.method import is_pattern
 from lucky_transport.messages.methods import METHODS
-from lucky_transport.messages.names import is_pattern
 from lucky_transport.table_readers import Readers, number, only, read_table
 from lucky_transport_migration.compare.message_fields import fields_of, name_of
 
@@ -74,22 +74,14 @@ def read_rule(value: Any, source: str) -> Rule:
     return Rule(**value)
 
 
-def _is_policy(value: Any) -> bool:
-    return value in ("equal", "different")
-
-
-def _is_reason(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
 _DISTANCE = number(lambda value: value >= 0)
 
 _READERS: Readers = {
     "abs": (_DISTANCE, "a number >= 0, e.g. 1e-6"),
     "rel": (_DISTANCE, "a number >= 0, e.g. 1e-5"),
     "ulp": (number(lambda value: value >= 0, int), "a whole number >= 0, e.g. 4"),
-    "nan": (only(_is_policy), "'equal' or 'different'"),
-    "skip": (only(_is_reason), "the reason, e.g. 'the wall clock'"),
+    "nan": (only(lambda value: value in ("equal", "different")), "'equal' or 'different'"),
+    "skip": (only(lambda value: isinstance(value, str) and bool(value.strip())), "the reason, e.g. 'the wall clock'"),
 }
 
 
@@ -105,11 +97,10 @@ _NUMBERS = ("f32", "f64", "i32", "u32", "u64", "bytes")
 def check_key(key: str, rule: Rule, source: str) -> None:
     """Raise ConfigError for a key that names nothing, and for a tolerance of what is no number."""
     head, _, path = key.partition(".")
-    if head == "spec" and not rule.skip:
-        raise ConfigError(f"{source}: {key!r} has a tolerance", hint="a field of a spec is left out or equal; skip it")
-    if is_pattern(key) or key.startswith(METADATA) or head in ARRAYS:
-        return
-    if head.islower() and key.count(".") > 1:  # a package: what its messages are is known where they are compared
+    if head in ("spec", "metadata") and not rule.skip:
+        raise ConfigError(f"{source}: {key!r} has a tolerance", hint=f"{head} is left out or equal; skip it")
+    # a package's messages are known where they are compared
+    if is_pattern(key) or key.startswith(METADATA) or head in ARRAYS or (head.islower() and key.count(".") > 1):
         return
     message = _messages().get(head)
     if message is None:

@@ -26,8 +26,7 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_migration.catalogue.catalogue import known_method
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import Difference, shown
-from lucky_transport_migration.compare.item_digest import ItemDigest
-from lucky_transport_migration.compare.items import ItemPairs
+from lucky_transport_migration.compare.items import ItemDigest, ItemPairs
 from lucky_transport_migration.compare.rules import METADATA, ComparisonRules
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome, Comparison
 from lucky_transport_migration.evidence.record import (

@@ -34,6 +34,27 @@ from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, LOOKS, 
 from lucky_transport_migration.jsonl import VERSION, Damage, append, append_once, moment, open_to_append, read_entries
 
 _LARGEST = 256 << 20
+FILE_NAME = "programs.jsonl"
+
+_PACKAGES = ("lucky-transport", "grpcio", "protobuf", "luckyrobots")
+_LARGEST_PROGRAMS = 1 << 20  # of that file; later processes stay unnamed
+_MOST_ARGUMENTS = 40
+_GIT_TIMEOUT_S = 5.0
+
+#: Stands for a value that is a secret.
+MASKED = "***"
+
+#: What the name of a secret speaks of, as a regular expression.
+SECRET_WORDS = "token|passw|secret|credential|api[-_]?key|private[-_]?key"
+
+_SECRET = re.compile(rf"--?[\w-]*({SECRET_WORDS})[\w-]*", re.IGNORECASE)
+_METADATA = "--metadata"
+_USER_IN_URL = re.compile(r"(?<=://)[^/\s@]+(?=@)")
+
+_log = logging.getLogger("lucky_transport")
+
+#: Folders in which a process has its line.
+_described: set[tuple[int, Path]] = set()
 
 
 class Lines:
@@ -83,29 +104,6 @@ class Lines:
         describe_process(path.parent)
 
 
-FILE_NAME = "programs.jsonl"
-
-_PACKAGES = ("lucky-transport", "grpcio", "protobuf", "luckyrobots")
-_LARGEST = 1 << 20  # of the file; later processes stay unnamed
-_MOST_ARGUMENTS = 40
-_GIT_TIMEOUT_S = 5.0
-
-#: Stands for a value that is a secret.
-MASKED = "***"
-
-#: What the name of a secret speaks of, as a regular expression.
-SECRET_WORDS = "token|passw|secret|credential|api[-_]?key|private[-_]?key"
-
-_SECRET = re.compile(rf"--?[\w-]*({SECRET_WORDS})[\w-]*", re.IGNORECASE)
-_METADATA = "--metadata"
-_USER_IN_URL = re.compile(r"(?<=://)[^/\s@]+(?=@)")
-
-_log = logging.getLogger("lucky_transport")
-
-#: Folders in which a process has its line.
-_described: set[tuple[int, Path]] = set()
-
-
 @dataclass(frozen=True, slots=True)
 class Program:
     """A process that made evidence. commit: "" where its working folder is no git checkout."""
@@ -123,7 +121,7 @@ def describe_process(folder: Path) -> None:
     path = folder / FILE_NAME
     this = os.getpid(), path.absolute()
     try:
-        if path.exists() and (this in _described or path.stat().st_size > _LARGEST):
+        if path.exists() and (this in _described or path.stat().st_size > _LARGEST_PROGRAMS):
             return
         line = json.dumps({"v": VERSION} | asdict(_this_process())) + "\n"
         append_once(path, line.encode())

@@ -41,7 +41,7 @@ class CallOutcome:
     items: the response, or all items of a stream, in their order: messages of the method's response class, or bytes as
     they came where the caller's own stubs decode them. code: a status as gRPC names it ("OK", "NOT_FOUND"). took_us:
     from the request to the last item; first_us: to the first one of a stream, 0 = none came. dropped: items that a
-    stream skipped. more: how many items came beyond those; rest: their digest, see `compare/item_digest.py`, "" = not
+    stream skipped. more: how many items came beyond those; rest: their digest, see `compare/items.py`, "" = not
     known. is_local: the caller's own side ended it, see `Ending`. is_left: a stream was left before its end, though
     there may be more items. raised: what a typed call raised in its caller.
     """

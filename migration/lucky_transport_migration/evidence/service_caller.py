@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -24,6 +25,15 @@ _SECRET_BYTES = 8
 CANCELLED = "CANCELLED"
 
 
+class _Raised(Exception):
+    """What an iterator of requests raises that is to; both transports log it under one name."""
+
+
+logging.getLogger("grpc._channel").addFilter(
+    lambda record: not (record.exc_info and isinstance(record.exc_info[1], _Raised))
+)
+
+
 class ServiceCaller:
     """A connection of its own to `endpoint`: "grpc://host:port" or "shm://name". The server need not be there yet.
 
@@ -39,10 +49,6 @@ class ServiceCaller:
         self._channel(())
         self._ending = load("lucky_transport_stubs.staged.ending:ending", owner="calls of a service of your own")
         self._given = given
-        words = (
-            word for _, value in given for word in ([value] if isinstance(value, bytes) else value.encode().split())
-        )
-        self._secrets = [word for word in words if len(word) >= _SECRET_BYTES]
 
     def __enter__(self) -> Self:
         return self
@@ -79,25 +85,29 @@ class ServiceCaller:
         cancel_after_s: float | None = None,
         ahead: int = 0,
         turn_s: float = 0.0,
+        ends: str = "",
         options: ChannelOptions = (),
     ) -> CallOutcome:
         """Make one call and return what came of it.
 
         requests: one, or any number where the method takes a stream. ahead: of a stream for a stream, send only so many
         more requests than items have come, 0 = all at once; a caller that waits for an item longer than `turn_s` gives
-        up, which is its deadline. cancel_after: cancel the call once so many items of its responses have come; one that
-        ends before is not cancelled. cancel_after_s: cancel it after so many seconds. timeout_s: None for no deadline.
-        options: of the channel.
+        up, which is its deadline. ends: of a stream of requests, "held": it is half-closed only when the call has ended
+        or has not within `turn_s`, which is late; "raises": its iterator raises after the last. cancel_after: cancel
+        the call once so many items of its responses have come; one that ends before is not cancelled. cancel_after_s:
+        cancel it after so many seconds. timeout_s: None for no deadline. options: of the channel.
         """
         arity = f"{'stream' if method.requests_stream else 'unary'}_{'stream' if method.stream else 'unary'}"
         call_method = getattr(self._channel(options), arity)(method.name)
-        turns = _Turns(requests, ahead or len(requests), turn_s)
+        turns = _Turns(requests, ahead or len(requests), turn_s, ends)
         given = iter(turns) if method.requests_stream else requests[0]
         begun = time.perf_counter_ns()
         keys = {key for key, _ in self._given}
         sent = (*(pair for pair in metadata if pair[0] not in keys), *self._given)
         make = call_method if method.stream else call_method.future
         call = make(given, timeout=timeout_s, metadata=sent)
+        if not call.add_callback(turns.over.set):
+            turns.over.set()
         with _cancelled_after(call, cancel_after_s):
             items, is_cancelled = _items(call, cancel_after, turns) if method.stream else _result(call)
         took_ns = time.perf_counter_ns() - begun
@@ -107,34 +117,40 @@ class ServiceCaller:
             ending = LEFT if is_cancelled else as_seen(self._ending(call), took_ns, timeout_s)
         outcome = call_outcome(self.transport, items, ending, took_ns)
         outcome.first_us = max(0, turns.first_ns - begun) / 1e3
-        return self._masked(outcome)
+        return without_secrets(outcome, self._given)
 
-    def _masked(self, outcome: CallOutcome) -> CallOutcome:
-        """Return the outcome without what is secret; messages keep their length, so that they can be read."""
-        for secret in self._secrets:
-            outcome.items = [item.replace(secret, b"*" * len(secret)) for item in outcome.items]
-            text = secret.decode(errors="replace")
-            outcome.details = outcome.details.replace(text, MASKED)
-            outcome.headers, outcome.trailing = (
-                tuple(
-                    (key, value.replace(secret, MASKED.encode()))
-                    if isinstance(value, bytes)
-                    else (key, value.replace(text, MASKED))
-                    for key, value in pairs
-                )
-                for pairs in (outcome.headers, outcome.trailing)
+
+def without_secrets(outcome: CallOutcome, given: Metadata) -> CallOutcome:
+    """Return the outcome without what is secret of the given metadata; messages keep their length, so that they can be
+    read.
+    """
+    words = (word for _, value in given for word in ([value] if isinstance(value, bytes) else value.encode().split()))
+    for secret in (word for word in words if len(word) >= _SECRET_BYTES):
+        outcome.items = [item.replace(secret, b"*" * len(secret)) for item in outcome.items]
+        text = secret.decode(errors="replace")
+        outcome.details = outcome.details.replace(text, MASKED)
+        outcome.headers, outcome.trailing = (
+            tuple(
+                (key, value.replace(secret, MASKED.encode()))
+                if isinstance(value, bytes)
+                else (key, value.replace(text, MASKED))
+                for key, value in pairs
             )
-        return outcome
+            for pairs in (outcome.headers, outcome.trailing)
+        )
+    return outcome
 
 
 class _Turns:
-    """Requests of which only `ahead` more are sent than items have come. late: where an item did not come in time.
+    """Requests of which only `ahead` more are sent than items have come. late: what did not come in time. over: is set
+    when the call has ended. ends: as in `ServiceCaller.ask`.
 
     first_ns: when the first one came, 0 before.
     """
 
-    def __init__(self, requests: Sequence[bytes], ahead: int, within_s: float) -> None:
-        self.late, self.first_ns = "", 0
+    def __init__(self, requests: Sequence[bytes], ahead: int, within_s: float, ends: str) -> None:
+        self.late, self.first_ns, self.over = "", 0, threading.Event()
+        self._ends = ends
         self._requests = requests
         self._within_s = within_s
         self._turns = threading.Semaphore(ahead)
@@ -150,6 +166,10 @@ class _Turns:
                 self.late = f"no further item came within {self._within_s:g} s of request {number}"
                 return
             yield request
+        if self._ends == "raises":
+            raise _Raised
+        if self._ends and not self.over.wait(self._within_s):
+            self.late = f"it did not end within {self._within_s:g} s before its half-close"
 
 
 @contextmanager

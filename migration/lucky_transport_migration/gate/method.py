@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lucky_transport.errors import plural
-from lucky_transport.messages.method import Effect
-from lucky_transport.messages.names import short_name
+from lucky_transport.messages.method import Effect, short_name
 from lucky_transport_migration.bounds import Blocks, error_of_look, needed_trials, upper_bound
+from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.catalogue.effects import UNSAID
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
@@ -24,7 +24,7 @@ from lucky_transport_migration.gate.latency import ENOUGH, ENOUGH_PAIRS, ENOUGH_
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.stages.stage import Stage
 
-_ON_TWO = "compare on two engines, by `lucky-transport parity`, or by `record` and `replay`"
+_ON_TWO = "compare on two engines, by `lucky-transport parity` (your own by `--server`), or by `record` and `replay`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,8 @@ def _repeats(summary: EvidenceSummary, noun: str) -> tuple[str, str]:
     if summary.trials == summary.compared:
         return calls, ""
     distinct = f"{calls} of {plural(summary.trials, 'distinct request')}"
-    return distinct, "; `lucky-transport parity --evidence` makes others"
+    server = "" if summary.method in OWN else " --server COMMAND"
+    return distinct, f"; `lucky-transport parity{server} --evidence` makes others"
 
 
 def _unproven(summary: EvidenceSummary, limits: Limits) -> list[str]:

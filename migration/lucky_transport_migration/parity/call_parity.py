@@ -14,7 +14,7 @@ from typing import Any
 from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import Unimplemented, plural
 from lucky_transport.messages.methods import method
-from lucky_transport_migration.compare.difference import AtCall, LocatedDifference
+from lucky_transport_migration.compare.difference import LocatedDifference
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.evidence.record import EQUAL, Evidence
 from lucky_transport_migration.evidence.tally import (
@@ -106,8 +106,7 @@ class CommandsParity:
     @property
     def offer(self) -> str:
         """What the engine offers, as one sentence; "" where it has every method."""
-        missing = self.not_offered
-        if not missing:
+        if not (missing := self.not_offered):
             return ""
         rest = f"the other {plural(len(missing), 'method')} it refuses alike over all transports"
         if all(name.startswith(_OF_THE_HOST) for name in self.methods.keys() - set(missing)):
@@ -119,7 +118,7 @@ class CommandsParity:
     def differences(self) -> list[LocatedDifference]:
         """The first difference of each method, in the order of the calls; what follows one may follow from it."""
         found = [row.first_difference for row in self.methods.values() if row.first_difference is not None]
-        return sorted(found, key=_number)
+        return sorted(found, key=lambda one: getattr(one.place, "call", 0))
 
     @property
     def first_difference(self) -> LocatedDifference | None:
@@ -129,14 +128,11 @@ class CommandsParity:
     @property
     def table(self) -> tuple[Sequence[str], list[tuple[str, ...]]]:
         """The heads and rows of what was called."""
-        rows = [
-            (
-                name.rpartition(".")[2],
-                *map("{:,}".format, (row.compared, row.verdicts[EQUAL], row.accepted, row.refusals.total())),
-            )
-            for name, row in self.methods.items()
-            if name not in self.not_offered
-        ]
+        rows: list[tuple[str, ...]] = []
+        for name, row in self.methods.items():
+            if name not in self.not_offered:
+                numbers = (row.compared, row.verdicts[EQUAL], row.accepted, row.refusals.total())
+                rows.append((name.rpartition(".")[2], *map("{:,}".format, numbers)))
         return ("method", "calls", "equal", "ok", "refused"), rows
 
     @property
@@ -185,19 +181,14 @@ class CommandsParity:
             "methods": {name: self._plain(name, row) for name, row in self.methods.items()},
             "not_offered": self.not_offered,
             "not_compared": gap_rows(self.not_compared),
-            "first_difference": None if first is None else first.plain(),
+            "first_difference": first and first.plain(),
         }
 
     def _plain(self, name: str, row: ParityCounts) -> dict[str, Any]:
-        first = None if row.first_difference is None else row.first_difference.plain()
+        first = row.first_difference
         counts = {"calls": row.compared, "equal": row.verdicts[EQUAL], "mismatches": row.bad, "accepted": row.accepted}
-        rest = {"first_difference": first, "not_compared": gap_rows(self.not_compared_in(name))}
+        rest = {"first_difference": first and first.plain(), "not_compared": gap_rows(self.not_compared_in(name))}
         return counts | {"refusals": dict(row.refusals)} | rest
-
-
-def _number(found: LocatedDifference) -> int:
-    assert isinstance(found.place, AtCall)
-    return found.place.call
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,8 @@ def prove_commands(
     after a lost connection. Raises ConfigError for fewer than two different names, Unimplemented where a transport
     carries no typed calls, and what finding, starting and reaching the engines raises.
     """
-    paths = list(map(_whole, find_paths(names)))
+    # with all services: an option of grpc picks the one that steps, and the other is not called then
+    paths = [replace(one, options=tuple(it for it in one.options if it[0] != "service")) for one in find_paths(names)]
     with ExitStack() as stack:
         folder = FilePath(stack.enter_context(TemporaryDirectory(prefix="lucky_streams_")))
         logs = {path.name: StreamLog(folder / path.name) for path in paths}
@@ -130,11 +131,6 @@ def prove_commands(
             if run.parity.lost:
                 break
         return run.parity
-
-
-def _whole(path: Path) -> Path:
-    """The path with all services: an option of grpc picks the one that steps, and the other is not called then."""
-    return replace(path, options=tuple(option for option in path.options if option[0] != "service"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +187,7 @@ class _Run:
             requests = [self._request(row, number)]
             others = {**WRONG_CALLS, **(READS if row.effect is Effect.READ else {})} if number == 0 else {}
             if number % _ROUNDS_PER_WATCH == 0 and row in OF_STATES:
-                others["while the world moves"] = watched(self._moving_step())
+                others["while the world moves"] = watched(StepRequest(actions=[0.1] * self._known.action_size))
             requests += [_Request(row, row.request(), what, how, is_misuse=True) for what, how in others.items()]
             for request in requests:
                 self._make(request)
@@ -222,10 +218,6 @@ class _Run:
         if row.response is ImageFrame and row.stream is not None and self._random.random() < 0.5:
             return _Request(row, message, "valid, images not copied", partial(ask, most=most, copy_images=False))
         return _Request(row, message, ask=partial(ask, most=most))
-
-    def _moving_step(self) -> StepRequest:
-        """A step of the first agent, the one whose world streams show by default."""
-        return StepRequest(actions=[0.1] * self._known.action_size)
 
     def _make(self, request: _Request) -> None:
         """Make one request everywhere and count how it was answered."""
@@ -269,7 +261,7 @@ class _Run:
         links: tuple[ConnectedEngine, ConnectedEngine],
         answers: tuple[CallOutcome, CallOutcome],
         endings: tuple[str, str],
-    ) -> AskedCall[_Request]:
+    ) -> AskedCall:
         """Return what two answers show; endings: what the handlers do after their stream was left."""
         decision = Decision(answers[0].transport, answers[1].transport, PROOF)
         message = None if request.needs_wire else request.message

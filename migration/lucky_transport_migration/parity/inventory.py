@@ -101,9 +101,7 @@ def _asked(transport: Transport, name: str, *values: Any) -> Any:
     row = method(name)
     try:
         return transport.call(row, row.request(*values))
-    except (NotImplementedError, LookupError, ValueError):
-        return row.response()
-    except TransportError as error:
-        if isinstance(error, (ConnectionError, TimeoutError)):
-            raise
+    except (ConnectionError, TimeoutError):
+        raise
+    except (TransportError, NotImplementedError, LookupError, ValueError):
         return row.response()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any
 
 from lucky_transport_migration.catalogue.descriptors import keep_set
 from lucky_transport_migration.compare.difference import AtCall, Difference, LocatedDifference
@@ -57,19 +57,11 @@ class EvidenceWriter:
         self._lines.close()
 
 
-class _Shown(Protocol):
-    @property
-    def text(self) -> str: ...
-
-
-Call = TypeVar("Call", bound=_Shown)
-
-
 @dataclass(frozen=True, slots=True)
-class AskedCall(Generic[Call]):
+class AskedCall:
     """The call, which says itself as `text`, and the evidence of it."""
 
-    call: Call
+    call: Any
     evidence: Evidence
 
     @property

@@ -163,15 +163,17 @@ class RequestTable:
     """The cases of messages. A case is a field's value, None for unset.
 
     named: the values that a field of this full name often has. fitting: by name, the values that fields of a message
-    have together.
+    have together. held: protobuf's messages that an Any holds, beside an empty one.
     """
 
     def __init__(
         self,
         named: Callable[[str], Sequence[Any]],
         fitting: Callable[[Any, Random], Mapping[str, Any]] = lambda *_: {},
+        held: Sequence[Any] = (),
     ) -> None:
         self._named = named
+        self._held = held
         self._fitting = fitting
         self._cases = cache(self._cases_of)
         self.together = cache(self._together)
@@ -179,7 +181,7 @@ class RequestTable:
     def _together(self, kind: Any, depth: int = 0) -> list[Any]:
         """Return messages all of whose fields have a case at once, until each had all of its own."""
         if name_of(kind) in WELL_KNOWN:
-            return WELL_KNOWN[name_of(kind)](kind)
+            return WELL_KNOWN[name_of(kind)](kind, self._held)
         cases = {field.name: self._cases(field, depth) for field in _fields_of(kind)}
         most = max(map(len, cases.values()), default=0)
         return [_made(kind, {name: found[at % len(found)] for name, found in cases.items()}) for at in range(most)]
@@ -195,6 +197,18 @@ class RequestTable:
             return self.together(kind)[-1]
         fields = [field for field in _fields_of(kind) if _is_within(field, depth)]
         return _made(kind, {field.name: self._several(field, (number,), depth) for field in fields})
+
+    def extended(self, kind: Any) -> Iterator[Any]:
+        """Yield messages of protobuf's with one extension each, of those that are declared where they are."""
+        for field in kind.DESCRIPTOR.file.pool.FindAllExtensions(kind.DESCRIPTOR):
+            message, value = self.plain(kind, 1), self._several(_described(field), (1,), 0)
+            if is_repeated(field):
+                message.Extensions[field].extend(value)
+            elif field.message_type is not None:
+                message.Extensions[field].CopyFrom(value)
+            else:
+                message.Extensions[field] = value
+            yield message
 
     def large(self, kind: Any) -> Iterator[Any]:
         """Yield messages of protobuf's one of whose fields is large, in all sizes."""
@@ -315,17 +329,20 @@ def _timed(kind: Any, ends: Iterable[tuple[int, int]]) -> list[Any]:
     return [kind(seconds=seconds, nanos=nanos) for seconds, nanos in ends]
 
 
-def _anything(kind: Any) -> list[Any]:
+def _packed(kind: Any, held: Sequence[Any]) -> list[Any]:
     from google.protobuf.empty_pb2 import Empty
 
-    made = kind()
-    made.Pack(Empty())
-    return [kind(), made]
+    made = [kind() for _ in range(len(held) + 3)]
+    for one, message in zip(made[1:], [Empty(), Empty(), *held], strict=True):
+        one.Pack(message, deterministic=True)
+    made[1].type_url = made[1].type_url.replace("type.googleapis.com", "types.example.com/own")
+    return made
 
 
-WELL_KNOWN: Mapping[str, Callable[[Any], list[Any]]] = {
-    "google.protobuf.Timestamp": lambda kind: _timed(kind, _MOMENTS),
-    "google.protobuf.Duration": lambda kind: _timed(kind, _SPANS),
-    "google.protobuf.FieldMask": lambda kind: [kind(), kind(paths=["b.c", "a"]), kind(paths=["a"])],
-    "google.protobuf.Any": _anything,
+#: By name: the cases of a message, of which an Any alone holds others.
+WELL_KNOWN: Mapping[str, Callable[[Any, Sequence[Any]], list[Any]]] = {
+    "google.protobuf.Timestamp": lambda kind, _: _timed(kind, _MOMENTS),
+    "google.protobuf.Duration": lambda kind, _: _timed(kind, _SPANS),
+    "google.protobuf.FieldMask": lambda kind, _: [kind(), kind(paths=["b.c", "a"]), kind(paths=["a"])],
+    "google.protobuf.Any": _packed,
 }

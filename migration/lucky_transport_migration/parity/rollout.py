@@ -3,7 +3,8 @@ options, with both or with neither.
 
 A move depends on the seed, the spec and which envs ended, never on a clock or a transport, so every member of a
 comparison makes the same moves. Some envs are driven wildly (their actions keep pushing one way, beyond the bounds,
-until the episode terminates) and some gently, so that episodes also live until they are truncated.
+until the episode terminates) and some gently, so that episodes also live until they are truncated. The first episodes
+are all gentle and run to the engine's time limit, so that all envs end in one step, if that is in the first quarter.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ _REPEATS = 10  # every so many steps the actions are those of the step before
 _KINDS: tuple[Literal["all", "one", "some"], ...] = ("one", "all", "some")
 #: Added to seeds, in turn: a seed has 64 bits.
 _SEEDS = (0, 2**16, 2**32, 2**63)
+#: After so many resets seeds come again, others between them.
+_SEEDS_AGAIN = 12
 #: How steps are made, in turn, every second one: see `step_answers`.
-WAYS = ("async", "call", "float64", "beside", "in place", "strided")
+WAYS = ("async", "call", "float64", "beside", "in place", "strided", "foreign order", "whole numbers", "list")
 #: What resets bring, in turn: whether seeds, whether options.
 _EXTRAS = ((True, False), (False, True), (True, True), (False, False))
 
@@ -68,6 +71,8 @@ class RolloutPlan:
         self._spec = spec
         self._random = np.random.default_rng(seed)
         self._gap = max(2, steps // _RESETS_PER_RUN)
+        limit = spec.attributes.get("max_episode_steps")
+        self._together = limit + 3 if isinstance(limit, int) and (limit + 3) * 4 <= steps else 0
         self._resets = resets
         self._has_options = options
         self._takes = takes
@@ -85,10 +90,10 @@ class RolloutPlan:
     def next(self) -> RolloutStep:
         """Return the next move."""
         if self._nth_reset == 0:
-            self._nth_reset, self._until_reset = 1, self._gap
+            self._nth_reset, self._until_reset = 1, max(self._gap, self._together)
             return RolloutStep("all", self._actions(), self._all)
         if self._resets and self._until_reset == 0:
-            gap = self._gap // 2 if self._reaches_all else self._gap
+            gap = self._gap // (1 + self._reaches_all)
             self._until_reset = 1 + int(self._random.integers(gap // 2, gap + 1))
             return self._reset()
         self._until_reset -= 1
@@ -112,7 +117,8 @@ class RolloutPlan:
         self._nth_reset += 1
         kind = _KINDS[(number - 1) % len(_KINDS)]
         with_seed, with_options = _EXTRAS[(number - 1) // len(_KINDS) % len(_EXTRAS)]
-        first = self._seed + number + (_SEEDS[number % len(_SEEDS)] if "large seeds" in self._takes else 0)
+        nth = (number - 1) % _SEEDS_AGAIN + (kind != "some")  # some envs have the seed of all again
+        first = self._seed + nth + (_SEEDS[nth % len(_SEEDS)] if "large seeds" in self._takes else 0)
         seed: int | list[int | None] | None = first if with_seed else None
         options = self._options(number) if with_options else {}
         if kind == "all" and (self._reaches_all or n == 1):
@@ -140,12 +146,11 @@ class RolloutPlan:
         spec = self._spec
         actions = np.zeros(spec.action_shape, dtype or spec.action.dtype)
         for path, array, values in arrays(actions, spec.action, spec.action_parts):
-            values[...] = self._floats(path, array) if values.dtype.kind == "f" else self._integers(array)
+            if values.dtype.kind == "f":
+                values[...] = self._floats(path, array)
+            else:
+                values[...] = self._random.integers(*_integer_range(array), values.shape, endpoint=True)
         return actions
-
-    def _integers(self, array: ArraySpec) -> NDArray[Any]:
-        low, high = _integer_range(array)
-        return self._random.integers(low, high, (self._spec.num_envs, *array.shape), endpoint=True)
 
     def _floats(self, path: Path, array: ArraySpec) -> NDArray[np.float64]:
         n = self._spec.num_envs
@@ -156,6 +161,7 @@ class RolloutPlan:
         wild = np.arange(n) % 2 == 0
         if n == 1:
             wild = np.array([self._count * 2 < self._steps])
+        wild &= self._count > self._together
         amplitude = np.where(wild, _WILD, _GENTLE).reshape(column)
         unit = self._random.uniform(-1, 1, (n, *array.shape))
         unit = 0.5 * self._directions[path] * wild.reshape(column) + 0.5 * unit

@@ -16,7 +16,7 @@ class ServiceCall:
     """One call. messages: its requests. cancel_after: so many responses, None = it is read to its end. is_late: its
     deadline is over when it is made. timeout_s: seconds that it has, None = as all have. without, answered, channel: as
     in `CallOptions`. deadline: "none", "long" or "short" in place of seconds, of which a short one leaves enough time
-    for what the server has answered so far. ahead: as in `ServiceCaller.ask`.
+    for what the server has answered so far. ahead, ends: as in `ServiceCaller.ask`.
     """
 
     messages: tuple[Any, ...]
@@ -28,6 +28,7 @@ class ServiceCall:
     answered: str = ""
     deadline: str = ""
     ahead: int = 0
+    ends: str = ""
     channel: ChannelOptions = ()
 
     @property
@@ -78,9 +79,7 @@ def _fewer(whole: Any) -> Iterator[Any]:
 
 
 def _smaller_messages(message: Any) -> Iterator[Any]:
-    for one in _candidates(message):
-        if one.IsInitialized() and one != message:
-            yield one
+    yield from (one for one in _candidates(message) if one.IsInitialized() and one != message)
 
 
 def _candidates(message: Any) -> Iterator[Any]:
@@ -89,7 +88,7 @@ def _candidates(message: Any) -> Iterator[Any]:
     known = kind.FromString(message.SerializePartialToString())
     known.DiscardUnknownFields()
     yield known
-    fields = message.ListFields()
+    fields = [one for one in message.ListFields() if not one[0].is_extension]
     for field, part in [*((field, None) for field, _ in fields), *(each for one in fields for each in _parts(*one))]:
         made = kind()
         made.CopyFrom(message)

@@ -23,18 +23,17 @@ from lucky_transport_migration.parity.parity_evidence import AskedCall
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
 
-Asked = AskedCall[ServiceCall]
-
-#: A deadline that is over: gRPC rounds one of this moment up, and a call may be answered in time.
-_OVER_S = -1.0
-_LONG_S = 30 * 86400.0
+#: A deadline that is over, for gRPC rounds one of this moment up, and a call may be answered in time; and a long one.
+_OVER_S, _LONG_S = -1.0, 30 * 86400.0
 #: A short deadline is at least so many seconds, and so many times as long as any answer of its method took.
 _SHORT_S, _SHORT_TIMES = 2.0, 20
+#: So long a call is held open over gRPC for an end that a server sends before the half-close.
+_HELD_S = 0.5
 #: A method that so many times came to no end within its deadline, as an endless stream does, has a tenth of it from
 #: then on, and is left after so many items.
 _WAITS, _FEW = 3, 3
-#: How often two servers on ports are asked at once before they count as answering alike.
-_ROUNDS = 5
+#: How often two servers on ports are asked the same before they count as answering alike.
+ROUNDS = 5
 
 
 @dataclass(slots=True)
@@ -69,21 +68,26 @@ class ServerPair:
         """Return how one of them ended; "" while both run."""
         return next(filter(None, (server.exit_report(within_s) for server in self._servers)), "")
 
-    def ask(self, row: ServiceMethod, call: ServiceCall, *, reverse: bool) -> Asked:
-        """Ask both, the second one first with `reverse`, which is fair to both in turns, and compare."""
+    def ask(self, row: ServiceMethod, call: ServiceCall, *, reverse: bool) -> AskedCall:
+        """Ask both, the second one first with `reverse`, which is fair to both in turns, and compare.
+
+        A held call whose end does not come from the first one is not held at the other.
+        """
         if row.stream is not None and self._waited[row.name] >= _WAITS and call.cancel_after is None:
             call = replace(call, cancel_after=_FEW)
         servers = self._servers[::-1] if reverse else self._servers
-        outcomes = [self._alone(row, server.caller, call) for server in servers]
-        made = self._compared(row, call, *(outcomes[::-1] if reverse else outcomes))
+        outcomes: list[CallOutcome] = []
+        for server in servers:
+            is_late = call.ends == "held" and any(one.is_local for one in outcomes)
+            outcomes.append(self._alone(row, server.caller, replace(call, ends="") if is_late else call))
         took_s = min(one.took_us for one in outcomes) / 1e6
         if took_s < self._patience_s(row):
             self._slowest_s[row.name] = max(self._slowest_s[row.name], took_s)
         else:
             self._waited[row.name] += 1
-        return made
+        return self._compared(row, call, *(outcomes[::-1] if reverse else outcomes))
 
-    def ask_at_once(self, row: ServiceMethod, calls: Sequence[ServiceCall], *, clients: int) -> list[Asked]:
+    def ask_at_once(self, row: ServiceMethod, calls: Sequence[ServiceCall], *, clients: int) -> list[AskedCall]:
         """Ask both all the calls at once, from one client or from two in turns, and compare call by call."""
 
         def ask(server: RunningServer) -> list[CallOutcome]:
@@ -94,18 +98,12 @@ class ServerPair:
         sides = map(ask, self._servers)
         return [self._compared(row, call, *pair) for call, *pair in zip(calls, *sides, strict=True)]
 
-    def hangs_on_order(self, row: ServiceMethod, calls: Sequence[ServiceCall]) -> bool:
-        """True where answers differ when one server is asked the calls one by one, and the other one backwards."""
+    def in_both_orders(self, row: ServiceMethod, calls: Sequence[ServiceCall]) -> list[AskedCall]:
+        """Ask one server the calls one by one and the other one backwards, and compare call by call."""
         one, other = (server.caller for server in self._servers)
         ahead = [self._alone(row, one, call) for call in calls]
         back = [self._alone(row, other, call) for call in calls[::-1]]
-        sides = zip(calls, ahead, back[::-1], strict=True)
-        return any(self._compared(row, call, *pair).differs for call, *pair in sides)
-
-    def mixes(self, row: ServiceMethod, calls: Sequence[ServiceCall]) -> bool:
-        """True where answers hang on which calls came before or at the same time: two alike differ then, asked so."""
-        rounds = (self.ask_at_once(row, calls, clients=clients) for clients in (1, 2) * _ROUNDS)
-        return self.hangs_on_order(row, calls) or any(asked.differs for made in rounds for asked in made)
+        return [self._compared(row, call, *pair) for call, *pair in zip(calls, ahead, back[::-1], strict=True)]
 
     def _patience_s(self, row: ServiceMethod) -> float:
         waits = self._waited[row.name] < _WAITS
@@ -113,6 +111,7 @@ class ServerPair:
 
     def _alone(self, row: ServiceMethod, caller: ServiceCaller, call: ServiceCall) -> CallOutcome:
         patience_s = self._patience_s(row)
+        turn_s = _HELD_S if call.ends and caller.transport == CONTROL else _SHORT_S
         timeout_s: float | None = patience_s if call.timeout_s is None else call.timeout_s
         cancel_after_s = None
         if call.is_late:
@@ -121,7 +120,7 @@ class ServerPair:
             timeout_s = min(patience_s, max(_SHORT_S, _SHORT_TIMES * self._slowest_s[row.name]))
         elif call.deadline:
             timeout_s, cancel_after_s = None if call.deadline == "none" else _LONG_S, patience_s
-        return caller.ask(
+        found = caller.ask(
             row,
             call.requests,
             metadata=call.metadata,
@@ -129,27 +128,31 @@ class ServerPair:
             cancel_after_s=cancel_after_s,
             timeout_s=timeout_s,
             ahead=call.ahead,
-            turn_s=min(patience_s, _SHORT_S),
+            turn_s=min(patience_s, turn_s),
+            ends=call.ends,
             options=call.channel,
         )
+        if cancel_after_s and found.is_local and found.code == CANCELLED and len(found.items) != call.cancel_after:
+            return replace(found, code="DEADLINE_EXCEEDED", details=f"it was cancelled after {cancel_after_s:g} s")
+        return found
 
-    def _compared(self, row: ServiceMethod, call: ServiceCall, control: CallOutcome, other: CallOutcome) -> Asked:
+    def _compared(self, row: ServiceMethod, call: ServiceCall, control: CallOutcome, other: CallOutcome) -> AskedCall:
         decision = Decision(control.transport, other.transport, PROOF, row.effect)
         request: Any = call.requests if row.requests_stream else call.requests[0]
-        early = control.code == other.code == CANCELLED and (call.cancel_after or call.deadline in ("none", "long"))
+        early = control.code == other.code == CANCELLED and call.cancel_after
         options = CallOptions(without=call.without, answered=call.answered, channel=call.channel)
         made = Comparison(row.name, decision, control, other, request, ended_early=bool(early), options=options)
         evidence = compare(made, self.rules, kind="parity", method=row)
-        if call.is_late:
-            evidence = _late(evidence)
+        if call.is_late or call.ends == "raises":
+            evidence = _status(evidence, "its deadline was over" if call.is_late else "its requests came to no end")
         return AskedCall(call, evidence)
 
 
-def _late(evidence: Evidence) -> Evidence:
-    """Return what a call shows whose deadline is over: how it ended, and nothing else."""
+def _status(evidence: Evidence, why: str) -> Evidence:
+    """Return what a call shows of which only the status is compared."""
     assert evidence.shadow is not None
     mine, other = evidence.primary.code, evidence.shadow.code
     if mine == other:
-        left_out = {name: "its deadline was over" for name in ASPECTS if name != "status"}
+        left_out = {name: why for name in ASPECTS if name != "status"}
         return replace(evidence, verdict=EQUAL, why="", aspect="", where="", values={}, left_out=left_out)
     return differing_at(Difference("code", "code", mine, other), replace(evidence, why=""))

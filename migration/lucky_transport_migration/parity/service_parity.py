@@ -15,6 +15,7 @@ from lucky_transport_migration.units import times_text
 
 _UNSEEN: Mapping[str, str] = {
     "bits of a NaN in a message": "a NaN equals every NaN",
+    "the order of different keys of metadata": "gRPC promises none",
     "what a handler does when its deadline comes": "a comparison waits for no deadline",
     "the end of a call that was cancelled": "only the responses are compared that came before",
     "whether a call was made once": "no answer tells where a server is in the same state after it was made twice",
@@ -42,8 +43,7 @@ class ServiceParity(CommandsParity):
         """The heads and rows of what was called, with how many times as long it took as over gRPC."""
         heads, rows = super(ServiceParity, self).table
         more = ([_span(one.times(pairs)) for pairs in (one.took, one.firsts)] for one in self.methods.values())
-        shown = [(*row, *cells) for row, cells in zip(rows, more, strict=True)]
-        return (*heads, "× as long", "× to the first item"), shown
+        return (*heads, "× as long", "× to the first item"), [(*row, *it) for row, it in zip(rows, more, strict=True)]
 
     @property
     def offer(self) -> str:

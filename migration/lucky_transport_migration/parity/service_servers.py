@@ -16,7 +16,7 @@ from typing import Self
 from lucky_transport.call import Metadata
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, NotReachable, UnknownName, did_you_mean
-from lucky_transport.messages.names import matches
+from lucky_transport.messages.method import matches
 from lucky_transport.process import ChildProcess, python_command, unique_name
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
@@ -59,7 +59,8 @@ class RunningServer:
 
     def __init__(self, command: ServerCommand, transport: str) -> None:
         self._connect = lambda: ServiceCaller(self.endpoint, command.metadata)
-        port = _free_port()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
         words = command.words(port)
         self.endpoint = f"grpc://127.0.0.1:{port}"
         if transport == CANDIDATE:
@@ -109,12 +110,6 @@ class RunningServer:
             os.killpg(self._process.pid, signal.SIGKILL)
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 def methods_of(
     endpoint: str,
     files: Sequence[Path],
@@ -135,26 +130,22 @@ def methods_of(
     for source in [str(file) for file in files] or ([] if described else [endpoint]):
         sets.append((_content(source, folders, metadata), source))
     for content, source in sets:
-        found |= {one.name: one for one in _described(content, source)}
+        try:
+            found |= {one.name: one for one in methods_in(content, source)}
+        except ValueError as error:
+            hint = "write one: protoc --include_imports --descriptor_set_out FILE"
+            raise ConfigError(f"{source}: {error}", hint=hint) from None
     by_service = {name: name.removeprefix("/").partition("/")[0] for name in found}
     for service in services:
         if service not in by_service.values():
             there = list(dict.fromkeys(by_service.values()))
-            hint = did_you_mean(service, there).rstrip() or f"there are {', '.join(there)}"
+            hint = did_you_mean(service, there).rstrip() or f"there are {', '.join(there) or 'none'}"
             raise UnknownName(f"no service is called {service!r}", hint=hint)
-    rows = [row for name, row in found.items() if not services or by_service[name] in services]
-    chosen = [row for row in rows if pattern == "all" or matches(row.name, pattern)]
+    rows = {name: row for name, row in found.items() if not services or by_service[name] in services}
+    chosen = [row for name, row in rows.items() if pattern == "all" or matches(name, pattern)]
     if not chosen:
-        raise UnknownName(f"no method fits {pattern!r}", hint=f"there are {', '.join(row.name for row in rows)}")
+        raise UnknownName(f"no method fits {pattern!r}", hint=f"there are {', '.join(rows) or 'none'}")
     return chosen, [content for content, _ in sets]
-
-
-def _described(content: bytes, source: str) -> list[ServiceMethod]:
-    try:
-        return methods_in(content, source)
-    except ValueError as error:
-        hint = "write one: protoc --include_imports --descriptor_set_out FILE"
-        raise ConfigError(f"{source}: {error}", hint=hint) from None
 
 
 def _content(source: str, folders: Sequence[Path], metadata: Metadata) -> bytes:

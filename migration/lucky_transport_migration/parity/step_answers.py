@@ -5,6 +5,7 @@ What a user can see is in the answer; a field left out here is a field that pari
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,8 @@ from lucky_transport_migration.parity.rollout import RolloutStep
 #: What every engine answers alike at every moment.
 _SCHEMA = method("AgentService/GetAgentSchema")
 _WIDTH = 2000
+#: What so many moves returned is looked at again after each further one.
+_KEPT = 4
 
 
 def make_move(env: VectorEnv, move: RolloutStep) -> tuple[Any, ...]:
@@ -43,12 +46,13 @@ class StepUser:
     """Makes moves on `env`, each step in the way of its move, and looks at what a caller holds before and after it.
 
     "async" is `step_async` and `step_wait`, "beside" has a typed call between them, "call" one before a step. Actions
-    are written "in place", into the transport's array, or passed as "float64" or not contiguous ("strided").
+    are written "in place", into the transport's array, or passed as "float64", not contiguous ("strided"), in the other
+    byte order ("foreign order"), as "whole numbers" of 64 bits, or as a "list".
     """
 
     def __init__(self, env: VectorEnv) -> None:
         self._env = env
-        self._held: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
+        self._held = deque[tuple[tuple[tuple[Any, ...], int], Mapping[str, Any]]](maxlen=_KEPT)
         self._seen: dict[str, Any] = {}
 
     def make(self, move: RolloutStep) -> tuple[Any, ...]:
@@ -60,6 +64,12 @@ class StepUser:
             env.transport.actions[...] = move.actions
             return env.step(env.transport.actions)
         actions = np.repeat(move.actions, 2, axis=0)[::2] if move.way == "strided" else move.actions.copy()
+        if move.way == "foreign order":
+            actions = actions.astype(actions.dtype.newbyteorder())
+        if move.way == "whole numbers":
+            actions = np.rint(actions).astype(np.int64)
+        if move.way == "list":
+            actions = actions.tolist()
         if move.way == "call":
             self._seen["typed_call"] = ask_beside(env.transport)
         if move.way not in ("async", "beside"):
@@ -73,15 +83,17 @@ class StepUser:
         return returned
 
     def answer(self, returned: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
-        """Return what `make` returned as named arrays: with it the actions as they are now, what a typed call was
-        answered, and whether the observations of the move before are as they were.
+        """Return what `make` returned as named arrays, which of them can be written to, the actions as they are now,
+        what a typed call was answered, and whether what each of the last four moves returned is as it was.
         """
-        table = env_answer(returned, self._env.out_of_bounds)
-        kept = {name: array for name, array in table.items() if name.startswith("observation")}
+        env = self._env
+        table = env_answer(returned, env.out_of_bounds)
+        kept = dict(table)
         table |= {name: np.array(value) for name, value in self._seen.items()}
-        if self._held is not None:
-            table["earlier_observation_kept"] = same_bits(*self._held)
-        self._held = flat("observation", returned[0]), kept
+        shown = (*flat("observation", returned[0]).values(), *flatten(returned[-1]).values(), *returned[1:-1])
+        table["writeable"] = np.array([np.asarray(one).flags.writeable for one in shown])
+        table["earlier_kept"] = np.array([same_bits(env_answer(*earlier), bits) for earlier, bits in self._held])
+        self._held.append(((returned, env.out_of_bounds), kept))
         return table
 
 
@@ -96,19 +108,15 @@ def env_answer(returned: tuple[Any, ...], out_of_bounds: int) -> dict[str, NDArr
     """
     names = ("reward", "terminated", "truncated") if len(returned) == 5 else ()
     table = flat("observation", returned[0]) | dict(zip(names, returned[1:], strict=False))
-    table["out_of_bounds"] = out_of_bounds
-    return {name: np.array(array) for name, array in table.items()} | flatten(returned[-1])
+    table |= {"out_of_bounds": out_of_bounds, **flatten(returned[-1])}
+    return {name: np.array(array) for name, array in table.items()}
 
 
 def frame_of(transport: Transport, move: RolloutStep) -> Frame:
     """Return the frame of one bare exchange that makes this move."""
-    return transport.step(move.actions, _control(transport.spec, move))
-
-
-def _control(spec: BatchSpec, move: RolloutStep) -> NDArray[np.uint8] | None:
-    if move.kind == "step":
-        return None
-    return np.where(move.mask, np.uint8(RESET), np.uint8(HOLD if spec.hold else 0))
+    others = HOLD if transport.spec.hold else 0
+    control = None if move.kind == "step" else np.where(move.mask, np.uint8(RESET), np.uint8(others))
+    return transport.step(move.actions, control)
 
 
 def reward_gap(spec: BatchSpec, answer: dict[str, NDArray[Any]]) -> tuple[int, float, float] | None:

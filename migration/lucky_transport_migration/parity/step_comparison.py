@@ -41,7 +41,8 @@ _Made = TypeVar("_Made")
 
 @dataclass
 class Counts:
-    """How much one mode compared; resets by what they reset, final observations as rows of `final_obs`.
+    """How much one mode compared; resets by what they reset, final observations as rows of `final_obs`. together: steps
+    in which all envs ended.
 
     exchanges: all that were made, resets too. fields: the names of the arrays that were compared.
     """
@@ -52,6 +53,8 @@ class Counts:
     resets: dict[str, int] = field(default_factory=lambda: {"all": 0, "one": 0, "some": 0})
     terminations: int = 0
     truncations: int = 0
+    both: int = 0
+    together: int = 0
     final_observations: int = 0
     misuse: int = 0
     fields: list[str] = field(default_factory=list[str])
@@ -67,6 +70,8 @@ class Counts:
         self.steps += 1
         self.terminations += int(np.count_nonzero(answer["terminated"]))
         self.truncations += int(np.count_nonzero(answer["truncated"]))
+        self.both += int(np.count_nonzero((answer["terminated"] != 0) & (answer["truncated"] != 0)))
+        self.together += bool(np.all((answer["terminated"] != 0) | (answer["truncated"] != 0)))
         mask = answer.get("info._final_obs")
         self.final_observations += 0 if mask is None else int(np.count_nonzero(mask))
 
@@ -206,12 +211,10 @@ def first_finding(
     """Return where an answer differs from the first one, or where its rewards are not the sum of their terms."""
     (name, answer), *others = answers.items()
     for other_name, other in others:
-        difference = first_difference(answer, other, rules)
-        if difference is not None:
+        if (difference := first_difference(answer, other, rules)) is not None:
             return LocatedDifference(difference, (name, other_name), place)
     # all are equal to the first, so its sums are those of all
-    gap = reward_gap(spec, answer)
-    if gap is None:
+    if (gap := reward_gap(spec, answer)) is None:
         return None
     env, reward, total = gap
     return LocatedDifference(Difference("item", "reward", reward, total, env), (name, "sum of its terms"), place)
@@ -230,8 +233,7 @@ def compare_taken(
         outcomes = {name: invalid_use.outcome(env, call) for name, env in envs.items()}
         expected = next(iter(outcomes.values()))
         counts.exchanges += expected == "no error"
-        found = _first_unlike(outcomes, what, AtMove(mode, counts.exchanges, "reset"))
-        if found is not None:
+        if (found := _first_unlike(outcomes, what, AtMove(mode, counts.exchanges, "reset"))) is not None:
             return found, refused
         if expected != "no error":
             refused[what] = expected

@@ -285,17 +285,18 @@ def _next_driver(link: ConnectedEngine) -> Transport:
 def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield what a proof in `modes` leaves open, each with the reason."""
     counts = list(parity.modes.values())
-    if not any(one.terminations for one in counts):
-        yield ("terminated episodes", "no episode terminated; compare more steps")
-    if not any(one.truncations for one in counts):
-        yield ("truncated episodes", "no episode was truncated; compare more steps")
+    kinds = {"terminated": "terminations", "truncated": "truncations", "both terminated and truncated": "both"}
+    for kind, count in kinds.items():
+        if not any(getattr(one, count) for one in counts):
+            yield (f"{kind} episodes", f"no episode was {kind}; compare more steps")
+    if not any(one.together for one in counts):
+        yield ("all envs ending in one step", "no step did that; compare four times the steps of an episode")
     if not spec.hold and spec.num_envs > 1:
         yield ("resets of some envs", f"engine {spec.engine!r} cannot hold the others")
     for mode in MODES:
         if mode not in modes:
             yield (f"autoreset mode {mode}", "not asked for; pass --autoreset all")
-    most = max((one.steps for one in counts), default=0)
-    yield (f"steps after the first {most:,}", "not asked for; pass --steps")
+    yield (f"steps after the first {max((one.steps for one in counts), default=0):,}", "not asked for; pass --steps")
     yield (f"batches of other than {plural(parity.num_envs, 'env')}", "not asked for; pass --num-envs")
     yield from parity.rules.arrays_left_out().items()
     yield (
@@ -304,8 +305,10 @@ def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator
     )
     if spec.action_parts:
         yield ("steps made otherwise than by step()", "the actions have parts")
-    yield ("steps after a refused call", "wrong calls come last")
-    yield ("envs stepped on their own", "`send` and `recv` are not used")
+    yield ("steps after a refused call, or that a reset gives up", "wrong calls come last, a reset after its step")
+    yield ("pauses between steps; envs made with options, as validate='strict'; send() and recv()", "none are made")
+    yield ("whether a reset leaves the caller's dict of options as it was", "it is not looked at again")
     yield ("capabilities but commands and streams", "how a transport carries things is its own")
     yield ("latency", UNSEEN["latency"])
     yield ("camera images", "no transport carries them in a step")
+    yield ("what an engine does beside its answers, as to files, memory or threads", "no answer tells")

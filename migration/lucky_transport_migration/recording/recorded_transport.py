@@ -28,7 +28,7 @@ from lucky_transport.errors import ConfigError, PeerTimeout, TransportError
 from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Effect, Method
 from lucky_transport.spec.actions import on_host
-from lucky_transport.transport import Frame, Stream, Transport
+from lucky_transport.transport import ForwardingTransport, Frame, Stream, Transport
 from lucky_transport_migration.evidence.outcome import call_outcome, ending_of
 from lucky_transport_migration.recording.entries import (
     ARRAYS,
@@ -69,23 +69,14 @@ def open_recorded(endpoint: Endpoint, settings: Settings) -> RecordedTransport:
         raise
 
 
-class RecordedTransport(Transport):
+class RecordedTransport(ForwardingTransport):
     """`inner`, recorded by `recorder`. Closing it closes that and completes the file."""
 
     def __init__(self, inner: Transport, recorder: Recorder) -> None:
-        self.name = inner.name
-        self.spec = inner.spec
+        super().__init__(inner)
         self.capabilities = replace(inner.capabilities, async_envs=False)  # a recording has whole steps
-        self.actions = inner.actions
-        self.observation_slots = inner.observation_slots
-        self._inner = inner
         self._recorder = recorder
         self._sent: tuple[bytes, bytes | None, int] | None = None  # actions, control and the moment
-
-    @property
-    def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As counted by the recorded transport."""
-        return self._inner.out_of_bounds
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         given, flags = np.array(on_host(actions)), None if control is None else np.array(control)
@@ -131,11 +122,8 @@ class RecordedTransport(Transport):
         call = _PendingCall(self.name, self._recorder, method, request)
         return _RecordedStream(self._inner.stream(method, request, deadline, copy=copy), call)
 
-    def implements(self, method: Method) -> bool | None:
-        return self._inner.implements(method)
-
     def close(self) -> None:
-        self._inner.close()
+        super().close()
         self._recorder.flush()
 
 

@@ -42,8 +42,8 @@ from lucky_transport_migration.evidence.record import EQUAL, EXCHANGE, Evidence,
 from lucky_transport_migration.evidence.service_caller import ServiceCaller
 from lucky_transport_migration.jsonl import moment
 from lucky_transport_migration.parity.call_answers import PATIENCE_S
-from lucky_transport_migration.recording.asking import Asking, RecordedMethods, broken, compared, is_lost
 from lucky_transport_migration.recording.entries import ARRAYS, RecordedCall, Recording, Step
+from lucky_transport_migration.recording.replay_call import RecordedMethods, ReplayCall, broken, compared, is_lost
 from lucky_transport_migration.recording.result import UNMADE
 from lucky_transport_migration.stages.effective_stages import STEP
 
@@ -89,21 +89,21 @@ class ReplayPlace:
         """End the connections that it made. Idempotent."""
         self._stack.close()
 
-    def call(self, how: Asking) -> CallOutcome:
+    def call(self, call: ReplayCall) -> CallOutcome:
         """Make a call. Raises ConfigError for an endpoint that has no such calls, and what connecting to an engine
         raises.
         """
-        if how.method.name in OWN:
+        if call.method.name in OWN:
             transport = self._transport
-            return self._outcome(lambda items: _take(transport, items, how))
+            return self._outcome(lambda items: _take(transport, items, call))
         return self._caller.ask(
-            how.method,
-            how.call.requests,
-            timeout_s=how.timeout_s,
-            metadata=how.metadata,
-            cancel_after=how.cancel_after,
-            cancel_after_s=how.cancel_after_s,
-            options=how.call.channel,
+            call.method,
+            call.recorded.requests,
+            timeout_s=call.timeout_s,
+            metadata=call.metadata,
+            cancel_after=call.cancel_after,
+            cancel_after_s=call.cancel_after_s,
+            options=call.recorded.channel,
         )
 
     def exchange(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> _Exchanged:
@@ -134,14 +134,14 @@ class ReplayPlace:
         return call_outcome(self._transport.name, items, as_seen(ending, took_ns, PATIENCE_S), took_ns, dropped=dropped)
 
 
-def _take(transport: Transport, items: list[Any], how: Asking) -> int:
+def _take(transport: Transport, items: list[Any], call: ReplayCall) -> int:
     """Add the response, or the items of a stream: so many, without a number all. Returns how many it skipped."""
-    method = BY_NAME[how.method.name]
+    method = BY_NAME[call.method.name]
     if method.stream is None:
-        items.append(transport.call(method, how.request, Deadline(PATIENCE_S)))
+        items.append(transport.call(method, call.request, Deadline(PATIENCE_S)))
         return 0
-    with transport.stream(method, how.request, Deadline(PATIENCE_S)) as stream:
-        while how.cancel_after is None or len(items) < how.cancel_after:
+    with transport.stream(method, call.request, Deadline(PATIENCE_S)) as stream:
+        while call.cancel_after is None or len(items) < call.cancel_after:
             try:
                 items.append(next(stream))
             except StopIteration:
@@ -170,8 +170,8 @@ def replay_at(
             elif isinstance(entry, Step):
                 seen, answers = steps.make(entry, places)
             else:
-                how = Asking.of(entry, methods.find(entry), recording.header.transport, places[0].given)
-                seen, answers = _make(number, how, recording, places, rules)
+                call = ReplayCall.of(entry, methods.find(entry), recording.header.transport, places[0].given)
+                seen, answers = _make(number, call, recording, places, rules)
         except ConfigError as error:
             raise recording.damaged(str(error)) from error
         seen[: len(places)] = map(_with_recorded, seen[: len(places)])
@@ -199,15 +199,15 @@ def _not_compared(entry: RecordedCall | Step, why: str, recording: Recording) ->
 
 
 def _make(
-    number: int, how: Asking, recording: Recording, places: Sequence[ReplayPlace], rules: ComparisonRules
+    number: int, call: ReplayCall, recording: Recording, places: Sequence[ReplayPlace], rules: ComparisonRules
 ) -> tuple[list[Evidence], list[CallOutcome]]:
     """Return what a call shows of each two of the recording and the places, and what came of it at these."""
-    answers = [] if how.why_not else [place.call(how) for place in places]
-    pairs = combinations((how.was, *(answers or [how.was] * len(places))), 2)
+    answers = [] if call.why_not else [place.call(call) for place in places]
+    pairs = combinations((call.was, *(answers or [call.was] * len(places))), 2)
     return [
-        _not_compared(how.call, why, recording)
-        if (why := how.incomparable(*pair))
-        else compared(number, how, *pair, rules)
+        _not_compared(call.recorded, why, recording)
+        if (why := call.incomparable(*pair))
+        else compared(number, call, *pair, rules)
         for pair in pairs
     ], answers
 

@@ -51,13 +51,10 @@ class ReplayResult(Tally):
         found = dict[str, str]()
         for name, row in self.methods.items():
             found |= gaps_of(name, row)
+        is_own = any(name in OWN for name in self.methods)
         unseen = {what: why for what, why in UNSEEN.items() if what != METADATA_OF_CALLS}
-        never = {what: why for what, why in _UNSEEN.items() if not (what == _DEADLINES and self._is_foreign)}
+        never = {what: why for what, why in _UNSEEN.items() if what != _DEADLINES or is_own}
         return {**found, **unseen, **never}
-
-    @property
-    def _is_foreign(self) -> bool:
-        return not any(name in OWN for name in self.methods)
 
     @property
     def sentence(self) -> str:

@@ -34,7 +34,7 @@ from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.catalogue.descriptors import keep_service
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.difference import error_text
-from lucky_transport_migration.compare.item_digest import ItemDigest
+from lucky_transport_migration.compare.items import ItemDigest
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.call_comparison import compare
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue

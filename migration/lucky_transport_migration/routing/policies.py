@@ -28,7 +28,7 @@ from lucky_transport.messages.methods import Effect
 from lucky_transport.routing import Decision
 from lucky_transport_migration.catalogue.catalogue import OWN, known_method
 from lucky_transport_migration.catalogue.descriptors import file_set_of, method_of_program
-from lucky_transport_migration.compare.item_digest import ItemDigest
+from lucky_transport_migration.compare.items import ItemDigest
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.outcome import Comparison

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from lucky_transport_migration.compare.item_digest import ItemDigest
+from lucky_transport_migration.compare.items import ItemDigest
 from lucky_transport_migration.recording.entries import KEPT_BYTES, KEPT_ITEMS
 
 

@@ -10,7 +10,6 @@ stubs of their file go.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 
 from lucky_transport_migration.scan.findings import Finding, GrpcUse, Kind
@@ -35,6 +34,7 @@ _LUCKYROBOTS = {
     "Session": (2, "connect() has the same calls, typed; `lucky-transport serve` starts an engine"),
     "AsyncSession": (2, "connect_async() has the same calls, typed, for asyncio"),
 }
+_ENDPOINT = ("grpc://", "grpc+unix://")
 _STEPPING = (3, "the agent's stub steps one agent a call; make() steps the whole batch in shared memory")
 _OWN_SERVICE = (1, "a service without typed calls: its stub runs over a drop-in channel as it is")
 _GRPCS_SERVICE = (1, "a service of gRPC itself: its stub runs over a drop-in channel as it is")
@@ -80,7 +80,7 @@ def _is_drop_in(symbol: str) -> bool:
 def _is_on_wire(place: GrpcUse, *, serves_shm: bool) -> bool:
     """True where calls go over gRPC's wire. serves_shm: every server that the file makes is a drop-in."""
     if place.kind == "build":
-        return place.symbol.startswith(("port ", "LUCKY_TRANSPORT"))
+        return place.symbol.startswith(("port ", "LUCKY_TRANSPORT", *_ENDPOINT))
     if place.kind not in ("channel", "server") or _is_drop_in(place.symbol) or BASES.match(place.symbol):
         return False
     return not (place.symbol in PORT_BINDERS and serves_shm)
@@ -101,7 +101,7 @@ def _level(
         return _level_of_stub(place.symbol, service_of(place.symbol, foreign), steps=steps)
     if place.kind == "import" and _has_no_twin(place.symbol, foreign):
         return _OTHERS["import"]
-    if re.match(r"grpc(\+unix)?://", place.symbol):
+    if place.symbol.startswith(_ENDPOINT):
         return 2, "an endpoint of gRPC: give the one of shared memory, shm://name"
     if place.kind in ("channel", "import") and services and None not in services:
         return 2, f"all stubs of this file are of the engine's services ({_listed(services)}): connect() has them typed"

@@ -47,7 +47,7 @@ def rewrite_drop_ins(codemod: EngineCodemod, targets: Targets) -> None:
     else:
         _rewrite_channels(codemod, targets)
     for call, name in codemod.calls_of(*_SECURE):
-        codemod.refuse(call, f"{name} has credentials, of which shared memory has none: decide, then use channel")
+        codemod.refuse(call, f"{name} has credentials: a drop-in channel takes `credentials`, local and of TLS")
 
 
 def _rewrite_channels(codemod: EngineCodemod, targets: Targets) -> None:
@@ -137,7 +137,7 @@ def _obstacles(
         return
     port = ports[0]
     if _name(port) != "add_insecure_port" or len(port.args) != 1 or port.args[0].star:
-        yield Obstacle(port, "its port has credentials, of which shared memory has none")
+        yield Obstacle(port, "its port has credentials: add_secure_port of a drop-in server takes them")
         return
     found = targets.of_server(codemod, port.args[0].value)
     if found.why_not:

@@ -23,7 +23,7 @@ from lucky_transport.engine import RESET
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.messages.methods import Method
 from lucky_transport.routing import Decision
-from lucky_transport.transport import Capabilities, Frame, Stream, Transport
+from lucky_transport.transport import Capabilities, ForwardingTransport, Frame, Stream, Transport
 from lucky_transport_migration.compare.arrays import FrameTables, first_difference, left_out, spec_difference
 from lucky_transport_migration.compare.difference import AtMove, Difference, LocatedDifference, short
 from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
@@ -37,13 +37,13 @@ from lucky_transport_migration.side_by_side.comparison_counts import ComparisonC
 _FLAGS = ("lockstep", "hold", "commands", "streams")
 
 
-class SideBySideTransport(Transport):
+class SideBySideTransport(ForwardingTransport):
     """`members` by name, the baseline first; closing it closes all. `mismatch` is set once something differed."""
 
     def __init__(self, members: Mapping[str, Transport], rules: ComparisonRules, counts: ComparisonCounts) -> None:
         first = next(iter(members.values()))
+        super().__init__(first)
         self.name = " and ".join(members)
-        self.spec = first.spec
         self.capabilities = _common([member.capabilities for member in members.values()])
         self.actions = np.zeros(first.spec.action_shape, first.spec.action.dtype)
         self.mismatch: Mismatch | None = None
@@ -65,7 +65,6 @@ class SideBySideTransport(Transport):
             self._compare_exchange(answers)
         _outcome(answers)
         self._is_under_way = True
-        self.out_of_bounds = next(iter(self._members.values())).out_of_bounds
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         self._check()
@@ -92,10 +91,7 @@ class SideBySideTransport(Transport):
             "which states a stream shows hangs on the clock; `lucky-transport parity` compares streams of a world that "
             "stands still",
         )
-        return next(iter(self._members.values())).stream(method, request, deadline, copy=copy)
-
-    def implements(self, method: Method) -> bool | None:
-        return next(iter(self._members.values())).implements(method)
+        return self._inner.stream(method, request, deadline, copy=copy)
 
     def close(self) -> None:
         for member in self._members.values():

@@ -16,7 +16,7 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport.found_file import describe_user
-from lucky_transport.messages.names import is_pattern, matches
+from lucky_transport.messages.method import is_pattern, matches
 from lucky_transport_migration.bench.environment import capture, checkout
 from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.compare.difference import short
@@ -29,10 +29,9 @@ from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.gate.method import judge_method
 from lucky_transport_migration.jsonl import Damage, moment
-from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
+from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages, Line, lines
 from lucky_transport_migration.stages.evidence_window import count_evidence, counted_since
 from lucky_transport_migration.stages.journal import Journal
-from lucky_transport_migration.stages.overview import Line, lines
 from lucky_transport_migration.stages.stage import Stage
 from lucky_transport_migration.stages.stage_plan import StagePlan
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 from markupsafe import Markup
 
 from lucky_transport.errors import plural, printable
-from lucky_transport.messages.names import short_name
+from lucky_transport.messages.method import short_name
 from lucky_transport_migration.compare.difference import short
 from lucky_transport_migration.evidence.tally import NEVER
 from lucky_transport_migration.stages.effective_stages import STEPPING_PATH

@@ -31,8 +31,8 @@ from lucky_transport.config import environment, load_table
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport.found_file import find_up, working_directory
+from lucky_transport.messages.method import is_pattern, matches, most_exact
 from lucky_transport.messages.methods import Effect
-from lucky_transport.messages.names import is_pattern, matches, most_exact
 from lucky_transport.table_readers import Readers, number, only, read_table
 from lucky_transport_migration.catalogue.catalogue import OWN, Catalogue
 from lucky_transport_migration.evidence.record import read_folder

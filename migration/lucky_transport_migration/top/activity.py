@@ -29,7 +29,7 @@ from lucky_transport.diagnosis import inspection, servers
 from lucky_transport.diagnosis.servers import ServerReport, connections_to
 from lucky_transport.errors import ConfigError, RemoteProtocolError, TransportError
 from lucky_transport.shm.files import lockfile
-from lucky_transport.shm.files.namespaces import STOPPED, process_name
+from lucky_transport.shm.files.liveness import STOPPED, process_name
 from lucky_transport.shm.files.private_file import open_private
 from lucky_transport.shm.files.socket_path import socket_path
 from lucky_transport.shm.ring import HEAD_BYTES, MODULUS, READ_POSITION, WRITE_POSITION, distance

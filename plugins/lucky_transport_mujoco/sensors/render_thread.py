@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from lucky_transport.errors import Busy, ClosedError, PeerTimeout, SpecError
 from lucky_transport.futures import CallFuture, settle
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
-from lucky_transport_mujoco.sensors.overlay import draw
-from lucky_transport_mujoco.sensors.render_scene import RenderScene, Snapshot
+from lucky_transport_mujoco.sensors.render_scene import RenderScene, Snapshot, draw
 from lucky_transport_mujoco.sensors.renderers import OpenGL, RayCaster, platforms
 
 _log = logging.getLogger("lucky_transport")

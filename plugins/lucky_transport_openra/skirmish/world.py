@@ -2,8 +2,8 @@
 
 lucky_transport.make("skirmish:ridge", num_envs=4, options={"bots": "easy", "max_ticks": 5000})
 
-Options of a new world: `bots`, the opponent's skill (one of `opponent.SKILLS`, one of OpenRA's own opponents for which
-`opponent.NEAREST` has a skill, or OpenRA's form "Multi1:rl-agent,Multi0:easy"); `cash`, credits at the start;
+Options of a new world: `bots`, the opponent's skill (one of `SKILLS`, one of OpenRA's own opponents for which
+`NEAREST` has a skill, or OpenRA's form "Multi1:rl-agent,Multi0:easy"); `cash`, credits at the start;
 `max_ticks`, after which it is a draw (0 = never).
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.engine_options import check_options, unknown_variant
@@ -20,10 +21,8 @@ from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.world import World, Worlds
 from lucky_transport_openra.skirmish import view
 from lucky_transport_openra.skirmish.batch import MOVES, SkirmishBatch
-from lucky_transport_openra.skirmish.game import Game
-from lucky_transport_openra.skirmish.messages import Observation, Orders
-from lucky_transport_openra.skirmish.opponent import NEAREST, SKILLS, Opponent
-from lucky_transport_openra.skirmish.orders import obey
+from lucky_transport_openra.skirmish.game import Game, obey
+from lucky_transport_openra.skirmish.messages import Command, Observation, Order, Orders
 from lucky_transport_openra.skirmish.rules import TICK_S
 from lucky_transport_openra.skirmish.state import EVENTS
 from lucky_transport_openra.skirmish.terrain import MAPS, Terrain, terrain
@@ -39,6 +38,77 @@ SEEDS = (1 << 31) - 1
 def folded(seed: int) -> int:
     """Return the seed, 1 to `SEEDS`, that plays the same game as `seed`; one of those is its own."""
     return seed % SEEDS or SEEDS
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """How good it is: it thinks every so many ticks, attacks every so many, with so many units at least."""
+
+    think_ticks: int
+    wave_ticks: int
+    wave_units: int
+
+
+SKILLS: Mapping[str, Skill] = {
+    "none": Skill(0, 0, 0),
+    "beginner": Skill(100, 2400, 4),
+    "easy": Skill(50, 1500, 5),
+    "medium": Skill(25, 1000, 6),
+    "hard": Skill(15, 700, 6),
+    "brutal": Skill(10, 450, 4),
+}
+
+#: OpenRA's own opponents that the skirmish does not have, and the skill nearest to each. OpenRA-RL itself plays
+#: "normal" for hard and "rush" for brutal.
+NEAREST: Mapping[str, str] = {
+    "dummy": "none",
+    "turtle": "medium",
+    "normal": "hard",
+    "naval": "hard",
+    "rush": "brutal",
+}
+
+_BUILD_ORDER = ("power", "refinery", "barracks", "power", "factory", "tower", "power", "tower")
+_ARMY = ("rifle", "rifle", "rocket", "tank")
+_MOST_UNITS = 24
+
+
+class Opponent:
+    """Plays side 1 of one game: it builds in a fixed order, trains what it can pay, and attacks in waves.
+
+    It plays by orders like everybody else, and knows only what its side has seen.
+    """
+
+    def __init__(self, game: Game, skill: Skill) -> None:
+        self._game = game
+        self._side = game.sides[1]
+        self._skill = skill
+        self._built = 0
+
+    def tick(self) -> None:
+        """Think, if it is time to; before the game's own tick."""
+        skill, ticks = self._skill, self._game.ticks
+        if not skill.think_ticks:
+            return
+        if ticks % skill.think_ticks == 0:
+            self._build()
+            self._train()
+        if ticks and ticks % skill.wave_ticks == 0 and len(self._side.army()) >= skill.wave_units:
+            self._say(Command(Order.ATTACK_MOVE, target_x=-1, target_y=-1))
+
+    def _build(self) -> None:
+        self._say(Command(Order.DEPLOY))
+        self._say(Command(Order.PLACE_BUILDING, target_x=-1, target_y=-1))
+        if self._built < len(_BUILD_ORDER) and not self._side.queues["Building"]:
+            self._built += self._say(Command(Order.BUILD, item_type=_BUILD_ORDER[self._built]))
+
+    def _train(self) -> None:
+        idle = [name for name in ("Infantry", "Vehicle") if not self._side.queues[name]]
+        if idle and len(self._side.army()) < _MOST_UNITS:
+            self._say(Command(Order.TRAIN, item_type=self._game.random.choice(_ARMY)))
+
+    def _say(self, command: Command) -> bool:
+        return obey(self._game, self._side, command)
 
 
 class SkirmishWorld(World):
@@ -101,7 +171,7 @@ class SkirmishWorlds(Worlds):
 
     def create(self, map_name: str, seed: int | None, options: Mapping[str, Any]) -> SkirmishWorld:
         chosen = {**self._defaults, **_checked(options)}
-        ground = terrain(map_name.removesuffix(".oramap") or self.maps[0])
+        ground = terrain(map_name or self.maps[0])
         opponent = _opponent(chosen["bots"])
         skill = NEAREST.get(opponent, opponent)
         if skill != opponent:

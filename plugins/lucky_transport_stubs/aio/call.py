@@ -1,7 +1,19 @@
 """A call in asyncio, in the place of grpc's compiled `_AioCall`: messages are bytes here.
 
-It does what its `CallMachine` says. Nothing blocks the loop and there is no thread: the connection tells `on_change`,
-and coroutines that wait look.
+It does what its `CallMachine` answers (`_do`), and hears what came of that, all on the loop's thread:
+
+    from                              at            tells the machine    or ends the call
+    the program                       _start_call   begin                metadata, a request that cannot be sent
+    the connection                    connected     connected
+    the connection, before it opens   failed        failed
+    the credentials' thread           _fetched      fetched
+    the timer of a pause              _begin        begin
+    the present attempt               _on_news      news                 _settle: it has ended, and all was taken
+    the deadline's timer              _expire                            LATE
+    the program                       cancel                             CANCELLED
+
+Every end goes through `_finish` or `cancel` of `AioCallState`, which calls `_let_go` once. Nothing blocks the loop and
+there is no thread: coroutines that wait look again at each news.
 Messages that came before the end are handed out before it; after a cancel or the deadline there are none. The deadline
 ends the call wherever it is, also while it waits for a connection.
 """
@@ -11,7 +23,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from functools import partial
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from lucky_transport.deadline import Deadline
@@ -32,7 +45,7 @@ from lucky_transport_stubs.client.call_machine import (
 )
 from lucky_transport_stubs.client.prepared import CallSettings, PreparedCall
 from lucky_transport_stubs.client.reach import ConnectivityState
-from lucky_transport_stubs.client.requests import KeptRequests
+from lucky_transport_stubs.client.requests import PushedRequests
 from lucky_transport_stubs.grpc_inside import EOF
 from lucky_transport_stubs.words.messages import Messages
 from lucky_transport_stubs.words.metadata import metadata_of, within_limit
@@ -40,7 +53,6 @@ from lucky_transport_stubs.words.status import LATE, status_of
 
 #: For speed: a flag's own `&` takes a microsecond.
 _STREAMED_THERE = (Shape.CLIENT_STREAM, Shape.BIDIRECTIONAL)
-_STREAMED_BACK = (Shape.SERVER_STREAM, Shape.BIDIRECTIONAL)
 
 
 class CallOwner(Protocol):
@@ -76,19 +88,10 @@ class RingCall(AioCallState):
         self._channel = connection  # the name by which grpc.aio 1.60 finds the calls of a channel that closes
         self._prepared = prepared
         self._messages = connection.messages
-        self._awaited: asyncio.Future[Any] | None = None  # the metadata of the credentials
-        self._timer: asyncio.TimerHandle | None = None
-        self._pause: asyncio.TimerHandle | None = None  # between two attempts
-        self._call: ClientCall | None = None  # the present attempt
         self._shape, self._payload = Shape.UNARY, b""
-        self._streams_back = False
-        self._kept: KeptRequests | None = None  # of a stream of requests
-        self._sent = 0  # of what is kept, in the present attempt
-        self._sent_once = 0  # in any attempt
-        self._sends_no_more = False
-        self._half_closed: ClientCall | None = None
-        self._next: bytes | None = None  # the response; or a message that was taken to see whether it is the last
-        self._response: asyncio.Future[bytes | None] | None = None  # of a call with one
+        self._attempt: ClientCall | None = None  # the present one
+        self._pending: asyncio.Future[Any] | asyncio.TimerHandle | None = None  # the credentials' metadata, or a pause
+        self._timer: asyncio.TimerHandle | None = None  # of the deadline
         if deadline is not None:
             self._timer = self._loop.call_later(max(0.0, deadline - time.time()), self._expire)
 
@@ -132,39 +135,35 @@ class RingCall(AioCallState):
     async def receive_serialized_message(self) -> Any:
         """Return the next message, `grpc.aio.EOF` after the last; the call has its status then."""
         while not self.done():
-            assert self._call is not None
-            message, self._next = self._next, None
+            assert self._attempt is not None
+            message, self._peeked = self._peeked, None
             if message is None:
-                message = self._call.try_recv()
+                message = self._attempt.try_recv()
             if message is None:
                 await self._changed.wait()
-            elif self._fits(message):
+            elif self._fits(self._messages.response, message):
                 self._settle()
                 return message
         return EOF
 
     async def send_serialized_message(self, message: bytes | None) -> None:
         """Send a message; waits while the other side takes no more. Raises InternalError when the call has ended."""
-        payload, kept = _bytes(message, "message"), self._kept
-        assert kept is not None
-        self._refuse_too_long(payload)
+        payload, requests = _bytes(message, "message"), self._requests
+        self._fits(self._messages.check_length, payload)
         if not self.done():
-            if not kept and self._call is not None and self._machine.is_committed and _try_send(self._call, payload):
+            if self._machine.is_committed and requests.send(payload):
                 self._channel.expect()
-                return  # it need not be kept: for speed
-            kept.add(payload)
-            count = kept.count
-            self._send_kept()
-            while self._sent_once < count and not self.done():
+                return
+            count = requests.add(payload)
+            while requests.sent < count and not self.done():
                 await self._changed.wait()
-            if self._sent_once >= count:
+            if requests.sent >= count:
                 return
         raise grpc.aio.InternalError("the call has ended")
 
     async def send_receive_close(self) -> None:
         """Say that no further message comes, as soon as the call is open; no effect once it has ended."""
-        self._sends_no_more = True
-        self._send_kept()
+        self._requests.complete()  # also before the call is started
 
     # -- what the machine says ----------------------------------------------------------------------------------------
 
@@ -176,16 +175,14 @@ class RingCall(AioCallState):
 
     def _start_call(self, shape: Shape, metadata: tuple[Any, ...], payload: bytes) -> None:
         """Begin the call; one that cannot be has its status when this returns."""
-        self._shape, self._payload, self._streams_back = shape, payload, shape in _STREAMED_BACK
-        if shape in _STREAMED_THERE:
-            self._kept = KeptRequests(self._prepared.retries, self._prepared.buffer_bytes)
+        self._shape, self._payload = shape, payload
         try:
             settings = self._channel.settings
             self._prepared.entries = settings.entries(metadata) if metadata else settings.plain_entries
         except StatusError as error:
             self._finish(status_of(error))
             return
-        self._refuse_too_long(payload)
+        self._fits(self._messages.check_length, payload)
         self._begin()
 
     def _begin(self) -> None:
@@ -198,13 +195,13 @@ class RingCall(AioCallState):
         if isinstance(action, Connect):
             self._channel.connect(self, action.is_patient)
         elif isinstance(action, FetchMetadata):
-            self._awaited = self._loop.create_future()
-            self._awaited.add_done_callback(self._fetched)
-            action.fetch(partial(_set_from_thread, self._loop, self._awaited))
+            self._pending = found = self._loop.create_future()
+            found.add_done_callback(self._fetched)
+            action.fetch(partial(_set_from_thread, self._loop, found))
         elif isinstance(action, Open):
             self._open_attempt(action)
         elif isinstance(action, Pause):
-            self._pause = self._loop.call_later(action.seconds, self._begin)
+            self._pending = self._loop.call_later(action.seconds, self._begin)
         else:
             self._finish(action.status)
 
@@ -224,7 +221,7 @@ class RingCall(AioCallState):
     def _open_attempt(self, action: Open) -> None:
         deadline = None if self._deadline is None else Deadline(max(0.0, self._deadline - time.time()))
         try:
-            call = action.connection.open(
+            attempt = action.connection.open(
                 self._prepared.path,
                 self._payload,
                 shape=self._shape,
@@ -236,90 +233,59 @@ class RingCall(AioCallState):
             self.failed(error)
             return
         self._channel.expect()
-        self._call, self._sent = call, 0
-        call.on_change = self._on_news
-        if self._kept is not None or call.is_ended():
+        self._attempt = attempt
+        if streams := self._shape in _STREAMED_THERE:
+            self._requests.begin(attempt)
+        attempt.on_change = self._on_news
+        if streams or attempt.is_ended():
             self._on_news()
 
     def _on_news(self) -> None:
-        call = self._call
-        if call is None or self._loop.is_closed():
+        """Something has come for the attempt, or it has ended. The thread that reports it must not be delayed."""
+        attempt, machine = self._attempt, self._machine
+        if attempt is None or self._loop.is_closed():
             return
-        machine, is_ended = self._machine, call.is_ended()
-        is_committed = machine.is_committed
-        action = None if is_committed else machine.news(call)
+        action = machine.news(attempt)
         if action is not None:  # the attempt has failed
-            self._call = None
-            self._loop.call_soon(self._do, action)  # not here: the thread that reports it must not be delayed
+            self._attempt = None
+            self._loop.call_soon(self._do, action)
             return
-        if self._kept or self._sends_no_more:
-            self._send_kept()
-        if is_committed or machine.is_committed:
-            if self._initial_metadata is None and (headers := call.headers) is not None:
+        if self._shape in _STREAMED_THERE:
+            self._requests.go_on()
+        if machine.is_committed:
+            if self._initial_metadata is None and (headers := attempt.headers) is not None:
                 self._start(metadata_of(within_limit(headers)) if headers else ())
-            if is_ended:
+            if attempt.is_ended():
                 if self._response is None or self._done_callbacks or not is_running_here(self._loop):
-                    self._loop.call_soon(self._settle)  # not here, for the same reason
+                    self._loop.call_soon(self._settle)
                 else:
                     self._settle()
         if self._changed.waiters:
             self._changed.notify()
 
-    def _send_kept(self) -> None:
-        """Send of what is kept as much as the present attempt takes, and half-close after the last message."""
-        call, kept = self._call, self._kept
-        if call is None or kept is None or call.is_ended():
-            return
-        while self._sent < kept.count and _try_send(call, kept.get(self._sent)):
-            self._sent += 1
-            kept.sent(self._sent)
-        self._sent_once = max(self._sent_once, self._sent)
-        if self._sends_no_more and self._sent == kept.count and self._half_closed is not call:
-            self._half_closed = call
-            with contextlib.suppress(TransportError):  # it has just ended
-                call.half_close()
-
     # -- within -------------------------------------------------------------------------------------------------------
 
-    async def _responded(self, response: asyncio.Future[bytes | None]) -> bytes | None:
-        """Return the one response at the end, None for none; raises what a done callback raised, as gRPC does."""
-        try:
-            return await response
-        except asyncio.CancelledError:
-            self._is_locally_cancelled = True  # also where the call has just ended: nobody awaits that any more
-            raise
-
-    def _answer(self) -> None:
-        if self._response is not None and not self._response.done():
-            self._response.set_result(self._next)
-
-    def _callback_failed(self, error: BaseException) -> None:
-        if self._response is None:
-            super()._callback_failed(error)
-        elif not self._response.done():
-            self._response.set_exception(error)
-
-    def _refuse_too_long(self, payload: bytes) -> None:
-        try:
-            self._messages.check_length(payload)
-        except StatusError as error:
-            self._finish(status_of(error))
+    @cached_property
+    def _requests(self) -> PushedRequests:
+        return PushedRequests(self._prepared.retries, self._prepared.buffer_bytes)
 
     def _settle(self) -> None:
         """Take the status, once the call has ended and nothing is left to be handed out."""
-        call = self._call
-        if self.done():  # a signal handler's exception may have come between its status and who waits for it
+        attempt = self._attempt
+        if self._machine.status is not None:
+            # A signal handler's exception may have come between the status and who waits for it.
             self._answer()
-        elif call is not None and call.is_ended():
-            if self._next is None:
-                self._next = call.try_recv()
-            if self._next is None or (not self._streams_back and self._fits(self._next)):
-                self._finish(self._machine.concluded(call))
+        elif attempt is not None and attempt.is_ended():
+            if self._peeked is None:
+                self._peeked = attempt.try_recv()
+            last = self._peeked  # of a stream it is still to be asked for
+            if last is None or (self._response is not None and self._fits(self._messages.response, last)):
+                self._finish(self._machine.concluded(attempt))
 
-    def _fits(self, message: bytes) -> bool:
-        """True unless the message is too long for this side: then the call has failed."""
+    def _fits(self, check: Callable[[bytes], Any], message: bytes) -> bool:
+        """True unless the check refuses the message: then the call has failed."""
         try:
-            self._messages.response(message)
+            check(message)
         except StatusError as error:
             self._finish(status_of(error))
             return False
@@ -329,14 +295,12 @@ class RingCall(AioCallState):
         self._finish(LATE)
 
     def _let_go(self) -> None:
-        for timer in (self._timer, self._pause):
-            if timer is not None:
-                timer.cancel()
-        if self._awaited is not None and not self._awaited.done():
-            self._awaited.set_result(None)
-        if self._call is not None:
-            self._call.on_change = None
-            self._call.cancel()
+        for awaited in (self._timer, self._pending):
+            if awaited is not None:
+                awaited.cancel()
+        if self._attempt is not None:
+            self._attempt.on_change = None
+            self._attempt.cancel()
         self._channel.ended(self)
 
 
@@ -344,14 +308,6 @@ def _set_from_thread(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any
     """Set the result, on the loop, of a future that nothing else has set; from any thread."""
     with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
         loop.call_soon_threadsafe(lambda: future.done() or future.set_result(result))
-
-
-def _try_send(call: ClientCall, payload: bytes) -> bool:
-    """Send the payload; False when the other side takes no more for now, and when the call has just ended."""
-    try:
-        return call.try_send(payload)
-    except TransportError:
-        return False
 
 
 def _bytes(message: Any, name: str) -> bytes:

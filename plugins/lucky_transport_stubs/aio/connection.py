@@ -20,9 +20,10 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.event_loop import LoopCondition, is_running_here
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
-from lucky_transport_stubs.aio.subchannel import Subchannel, join, pool_key
+from lucky_transport_stubs.aio.subchannel import LoopSubchannel
 from lucky_transport_stubs.client.prepared import CallSettings
 from lucky_transport_stubs.client.reach import ConnectivityState, State, pauses
+from lucky_transport_stubs.client.subchannel import POOL, Subchannel, SubchannelUser, pool_key
 from lucky_transport_stubs.words.metadata import USER_AGENT
 from lucky_transport_stubs.words.options import Options, check_default_compression, user_agent
 from lucky_transport_stubs.words.status import error_of
@@ -31,7 +32,7 @@ from lucky_transport_stubs.words.status import error_of
 _USER_AGENT = USER_AGENT.replace("grpc-python/", "grpc-python-asyncio/")
 
 
-class Connection:
+class Connection(SubchannelUser):
     """One channel's way to the server at `endpoint`, on `loop`. standing: how the channel stands.
 
     options, credentials (None of an insecure channel), compression: the channel's.
@@ -61,8 +62,7 @@ class Connection:
         on_child(self.renew_after_fork)
 
     def _begin(self) -> None:
-        self._subchannel: Subchannel | None = None  # that the next call goes over
-        self._joined: dict[Subchannel, None] = {}
+        self._subchannel: LoopSubchannel | None = None  # that the next call goes over
         self._waiting: dict[RingCall, bool] = {}  # True: until the server is ready
         self._open_calls = 0
         self._watching = 0
@@ -186,16 +186,13 @@ class Connection:
 
     def failed(self, subchannel: Subchannel, error: TransportError) -> None:
         """It could not be connected."""
-        self._joined.pop(subchannel, None)
-        if subchannel is not self._subchannel:
-            return
-        self._subchannel = None
-        self.standing.enter(State.TRANSIENT_FAILURE)
-        self._fail_waiting(error)
+        if subchannel is self._subchannel:
+            self._subchannel = None
+            self.standing.enter(State.TRANSIENT_FAILURE)
+            self._fail_waiting(error)
 
     def broken(self, subchannel: Subchannel, error: TransportError) -> None:
         """Its connection has ended, and with it its calls."""
-        self._joined.pop(subchannel, None)
         if subchannel is self._subchannel:
             self._subchannel = None
             self.standing.enter(State.IDLE)
@@ -208,14 +205,13 @@ class Connection:
         """Begin to connect, unless that is done or under way."""
         if self._subchannel is None:
             self.standing.tries()
-            subchannel = self._join()
-            if subchannel.calls is not None:
+            self._join()
+            if (subchannel := self._subchannel) is not None and subchannel.calls is not None:
                 self.connected(subchannel)
 
-    def _join(self) -> Subchannel:
-        self._subchannel = join(self, self._key, self.loop, self._endpoint, self.settings.max_receive_bytes)
-        self._joined[self._subchannel] = None
-        return self._subchannel
+    def _join(self) -> None:
+        arguments = self._key, self.loop, self._endpoint, self.settings.max_receive_bytes
+        self._subchannel = POOL.join(self, self._key, lambda: LoopSubchannel(*arguments))
 
     def _open_waiting(self) -> None:
         """Open the calls that wait, as long as there is a connection that takes them."""
@@ -245,5 +241,4 @@ class Connection:
 
     def _release_if_unused(self) -> None:
         if self.standing.is_closed and (not self._open_calls or self.loop.is_closed()):
-            while self._joined:
-                self._joined.popitem()[0].leave(self)
+            POOL.leave(self, self._key)

@@ -1,5 +1,10 @@
 """How an asyncio call stands: nothing known, its initial metadata known, ended with a status; and who waits for that.
 
+    what comes               method      what follows
+    the initial metadata     _start      who waits for them goes on
+    a status                 _finish     _let_go, the done callbacks in the caller's context, then _answer
+    a cancel, gRPC's error   _end        the same, but what a callback raises reaches whoever cancels
+
 With its status the initial metadata are known too, empty where none came. Everything happens on the
 loop's thread, but for the end of a call that is no longer referenced.
 """
@@ -7,6 +12,7 @@ loop's thread, but for the end of a call that is no longer referenced.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
 from collections.abc import Callable
 from typing import Any
@@ -34,8 +40,11 @@ class AioCallState:
         self._changed = LoopCondition(loop)
         self._shown: Any = None  # the status as grpc has it, once it was asked for
         self._initial_metadata: tuple[Any, ...] | None = None
+        self._response: asyncio.Future[bytes | None] | None = None  # of a call with one
+        self._peeked: bytes | None = None  # the response; or a message that was taken to see whether it is the last
         self._is_locally_cancelled = False
         self._done_callbacks: list[Callable[[], object]] = []
+        self._context = contextvars.copy_context()  # the caller's: who brings the status has another's
 
     def done(self) -> bool:
         """True once the call has a status."""
@@ -92,6 +101,14 @@ class AioCallState:
         finally:
             self._answer()
 
+    async def _responded(self, response: asyncio.Future[bytes | None]) -> bytes | None:
+        """Return the one response at the end, None for none; raises what a done callback raised, as gRPC does."""
+        try:
+            return await response
+        except asyncio.CancelledError:
+            self._is_locally_cancelled = True  # also where the call has just ended: nobody awaits that any more
+            raise
+
     def __repr__(self) -> str:
         if not self.done():
             return "<_AioCall object>"  # the name of grpc's
@@ -126,17 +143,17 @@ class AioCallState:
     def _finish(self, status: CallStatus) -> None:
         """The call has ended with this status; no effect when it had before."""
         try:
-            self._end(status)
+            self._context.run(self._end, status)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a callback's; as in gRPC it stops the others, and not who brings the status
-            self._callback_failed(error)
+            if self._response is None:
+                text = "Exception in a done callback of a call"
+                self._loop.call_exception_handler({"message": text, "exception": error})
+            elif not self._response.done():
+                self._response.set_exception(error)
         finally:
             self._answer()
-
-    def _callback_failed(self, error: BaseException) -> None:
-        """A callback has raised while the status came in: tell the loop."""
-        self._loop.call_exception_handler({"message": "Exception in a done callback of a call", "exception": error})
 
     def _end(self, status: CallStatus, shown: Any = None) -> None:
         """The call is over; no effect when it was before. shown: the status as grpc has it where that says less."""
@@ -153,7 +170,9 @@ class AioCallState:
             callback()
 
     def _answer(self) -> None:
-        """Tell who waits for the response, if there is to be one; called at least once, after the callbacks."""
+        """Tell who waits for the response; called at least once, after the callbacks."""
+        if self._response is not None and not self._response.done():
+            self._response.set_result(self._peeked)
 
     def _let_go(self) -> None:
         """Release what the call holds; called once, when it has ended."""

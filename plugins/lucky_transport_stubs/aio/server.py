@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import contextlib
+import contextvars
 import enum
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
@@ -33,7 +33,7 @@ from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.grpc_inside import AioServerBase, appears_as, working_loop
 from lucky_transport_stubs.server.admission import Admission
 from lucky_transport_stubs.server.handlers import AwaitedHandlers
-from lucky_transport_stubs.server.port import CLOSE_MESSAGE, PORT, AddsHandlersAndPorts, server_loop_at
+from lucky_transport_stubs.server.port import CLOSE_MESSAGE, PORT, AddsHandlersAndPorts, Counters, server_loop_at
 from lucky_transport_stubs.words.credentials import PortSecurity
 from lucky_transport_stubs.words.options import (
     check_default_compression,
@@ -45,18 +45,19 @@ from lucky_transport_stubs.words.status import error_of
 
 
 class ServerLoopReader:
-    """Has `loop` serve `server_loop` from now on."""
+    """Has `loop` serve `server_loop` from now on, in these context variables, whichever task asks it to look."""
 
-    def __init__(self, server_loop: ServerLoop, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, server_loop: ServerLoop, loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
         self._server_loop = server_loop
         self._loop = loop
+        self._context = context
         self._fd = server_loop.fileno()
         self._next: asyncio.Handle | None = None
         self._looks_soon = False
         self._is_over = False
         on_child(self.close_after_fork)
-        loop.add_reader(self._fd, self._look)
-        self._look()
+        context.run(loop.add_reader, self._fd, self._look)
+        context.run(self._look)
 
     def close(self) -> None:
         """Serve no more; the server_loop is left as it is. Idempotent."""
@@ -87,11 +88,11 @@ class ServerLoopReader:
         if there_was_something:
             self._look_soon()
         elif (patience_ns := self._server_loop.patience_ns) is not None:
-            self._next = self._loop.call_later(patience_ns / 1e9, self._look)
+            self._next = self._loop.call_later(patience_ns / 1e9, self._look, context=self._context)
 
     def _look_soon(self) -> None:
         self._forget_next()
-        self._next, self._looks_soon = self._loop.call_soon(self._look), True
+        self._next, self._looks_soon = self._loop.call_soon(self._look, context=self._context), True
 
     def _forget_next(self) -> None:
         self._looks_soon = False
@@ -162,7 +163,8 @@ class Server(AddsHandlersAndPorts, AioServerBase):
     # -- before the start ---------------------------------------------------------------------------------------------
 
     def _add_port(self, address: str, security: PortSecurity) -> int:
-        server_loop = server_loop_at(address, partial(self._begin, security), self._max_receive_bytes, self.on_call)
+        begin = partial(self._begin, security, self.counters_at(address))
+        server_loop = server_loop_at(address, begin, self._max_receive_bytes)
         self._server_loops[server_loop] = address
         if self._state is _State.RUNNING:
             self._readers.append(self._start(server_loop))
@@ -177,11 +179,12 @@ class Server(AddsHandlersAndPorts, AioServerBase):
         if self._state is not _State.READY:
             raise grpc.aio.UsageError("Server not in ready state")
         self._state = _State.RUNNING
+        self._context = contextvars.copy_context()
         self._readers = [self._start(server_loop) for server_loop in self._server_loops]
 
     def _start(self, server_loop: ServerLoop) -> ServerLoopReader:
         server_loop.describe(self._description(self._server_loops[server_loop]))
-        return ServerLoopReader(server_loop, self._loop)
+        return ServerLoopReader(server_loop, self._loop, self._context)
 
     async def stop(self, grace: float | None) -> None:
         """Refuse new calls, wait `grace` seconds at most for the open ones, end what is left; returns at the end."""
@@ -191,8 +194,7 @@ class Server(AddsHandlersAndPorts, AioServerBase):
         self._state = _State.STOPPING
         self._close_once_idle()
         if grace:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopped.wait(), grace)
+            await self.wait_for_termination(grace)
             self._revoke_all()
         await self._stopped.wait()
 
@@ -200,7 +202,7 @@ class Server(AddsHandlersAndPorts, AioServerBase):
         """Refuse new calls, and without a grace end the open ones; the server terminates in `stop`, not before."""
         if self._state is _State.RUNNING:
             self._state = _State.REFUSING
-            self._admission.refuse()
+            self._admission.is_refusing = True
             for server_loop in self._server_loops:
                 server_loop.stop_listening()
         if not grace:
@@ -240,8 +242,11 @@ class Server(AddsHandlersAndPorts, AioServerBase):
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
-    def _begin(self, security: PortSecurity, call: ServerCall) -> None:
-        if self._admission.turns_away(call):
+    def _begin(self, security: PortSecurity, counters: Counters, call: ServerCall) -> None:
+        if counters is not None:
+            counters[call.path].add()
+        if self._admission.is_refusing:
+            self._admission.turn_away(call)
             return
         rpc = ServerRpc(call, self._loop, self._max_send_bytes, security)
         has_entered = self._admission.enter()
@@ -260,7 +265,7 @@ class Server(AddsHandlersAndPorts, AioServerBase):
         if has_entered:
             self._admission.leave()
         del self._rpcs[rpc]
-        rpc.close()
+        self._context.copy().run(rpc.close)
         self._close_once_idle()
         for reader in () if self._rpcs else self._readers:
             reader.expect()

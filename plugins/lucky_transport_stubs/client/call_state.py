@@ -1,6 +1,22 @@
 """A call in threads: it waits for what its `CallMachine` asks for, and its caller waits for it.
 
-A call is over when it has ended and its caller has taken every response before the end, as in gRPC.
+A call has ended when nothing more comes for it. It is over, and has its status, once its caller has also taken every
+response that came before, as in gRPC:
+
+    from                               at              the call is over
+    the machine: no attempt opened     _do             with that status (`end`)
+    the program, an interceptor        fail            with that status, and the engine is told
+    the finalizer of the caller's      drop            as after `fail`, with CANCELLED
+    the committed attempt has ended    _settle         where no response is left: poll, wait, the completion thread
+    its responses were all taken       _conclude       with what the attempt ended with: take, _settle
+
+    thread                             runs
+    the caller's                       all public methods; a finalizer or a signal handler in the middle of any
+    a kept thread                      _go_on: what `begin` would have to wait for, and the attempts after that
+    the completion thread              _on_completion, where there are callbacks
+
+`_lock` guards the status with its result, what the call is committed to, and the callbacks. `_taking` guards the
+responses, and `poll` does not wait for it.
 """
 
 from __future__ import annotations
@@ -80,13 +96,12 @@ class CallState:
         self._forks = link.forks
         self._messages = messages
         self._streams = streams
-        self._calls: ClientCalls | None = None
-        self._call: ClientCall | None = None  # the attempt that the call is committed to
         self._attempt: ClientCall | None = None  # the present one
-        self._beginning: Latch | None = None  # set once it has begun; made for one that waits for that
-        self._ahead: bytes | None = None  # a response that was taken early to see whether it is the last
+        self._committed: ClientCall | None = None  # the attempt that the call is committed to: no other follows
+        self._connection: ClientCalls | None = None  # of that
+        self._begun: Latch | None = None  # set once it is committed or over; where a kept thread sees to that
+        self._peeked: bytes | None = None  # a response that was taken early to see whether it is the last
         self._callbacks: Callbacks | None = None  # made for the first one
-        self._is_attended = False  # by another thread than the caller's: only for callbacks
         self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
         self._taking = threading.Lock()  # one thread at a time takes responses
 
@@ -103,7 +118,7 @@ class CallState:
         while action is not None and not self._has_to_wait(action):
             action = self._do(action, opening)
         if action is not None:
-            self._beginning = Latch()
+            self._begun = Latch()
             context = contextvars.copy_context()  # an iterator over requests runs in its caller's context
             run_on_kept_thread(lambda: context.run(self._go_on, action, opening))
 
@@ -113,12 +128,13 @@ class CallState:
             if self._machine.status is None:
                 self.result = result
             was_first = self._machine.end(status)
-            is_attended = self._is_attended
+            callbacks = self._callbacks
+            runs_here = callbacks is not None and not callbacks.is_watched
         if self._machine.status is status:  # also where a signal handler interrupted what follows, and this is repeated
-            if self._beginning is not None:
-                self._beginning.set()
-            if not is_attended and self._callbacks is not None:
-                self._callbacks.run()
+            if self._begun is not None:
+                self._begun.set()
+            if callbacks is not None and runs_here:
+                callbacks.run()
         return was_first
 
     def fail(self, status: CallStatus) -> bool:
@@ -164,7 +180,7 @@ class CallState:
                 following = self._machine.news(call)
                 if following is not None:
                     return following
-            self._opened(action.connection, call)
+            self._commit(action.connection, call)
         except TransportError as error:
             return self._machine.failed(error)
         except BaseException:  # a signal handler's: nobody else knows the call
@@ -173,17 +189,17 @@ class CallState:
             raise
         return None
 
-    def _opened(self, calls: ClientCalls, call: ClientCall) -> None:
+    def _commit(self, calls: ClientCalls, call: ClientCall) -> None:
         """The call is committed to this attempt."""
         with self._lock:
-            self._calls, self._call = calls, call
+            self._connection, self._committed = calls, call
             is_over = self._machine.status is not None
-            if self._callbacks and not is_over:
-                self._attend()
+            if self._callbacks is not None and not is_over:
+                self._watch(self._callbacks)
         if is_over:
             call.cancel()
-        if self._beginning is not None:
-            self._beginning.set()
+        if self._begun is not None:
+            self._begun.set()
 
     def _is_inherited(self) -> bool:
         """True in a forked child for a call of the parent."""
@@ -196,11 +212,11 @@ class CallState:
         if self._machine.status is None:
             if self._is_inherited():
                 self.end(OF_THE_PARENT)
-            elif self._calls is not None and self._call is not None:
-                self._calls.pump()
-                self._call.expire()
-                if self._call.is_ended():
-                    self._settle(self._call)
+            elif self._connection is not None and self._committed is not None:
+                self._connection.pump()
+                self._committed.expire()
+                if self._committed.is_ended():
+                    self._settle(self._committed)
             elif self._is_late_stream():
                 self.fail(LATE)
         return self._machine.status is not None
@@ -210,7 +226,7 @@ class CallState:
         if self.poll():
             return True
         deadline = None if timeout is None else Deadline(max(timeout, 0.0))
-        call = self._begun(deadline)
+        call = self._committed_call(deadline)
         if call is not None:
             call.wait_end(deadline)
         if self.poll():
@@ -222,20 +238,20 @@ class CallState:
 
     def headers(self) -> Metadata:
         """Return the metadata that came first; waits for them, or the end."""
-        call = None if self._is_inherited() else self._begun()
+        call = None if self._is_inherited() else self._committed_call()
         if call is None:
             return ()
         call.wait_headers()
         return within_limit(call.headers or ())
 
-    def _begun(self, deadline: Deadline | None = None) -> ClientCall | None:
+    def _committed_call(self, deadline: Deadline | None = None) -> ClientCall | None:
         """Return the call once it has begun; None when it was over before, and at the deadline."""
-        if self._call is None and self._beginning is not None:
-            self._beginning.wait_for(
-                lambda: self._call is not None or self._machine.status is not None,
+        if self._committed is None and self._begun is not None:
+            self._begun.wait_for(
+                lambda: self._committed is not None or self._machine.status is not None,
                 None if deadline is None else deadline.remaining_s,
             )
-        return self._call
+        return self._committed
 
     def _is_late_stream(self) -> bool:
         """True when the deadline cuts off responses that were not taken; a single one that is here counts."""
@@ -250,11 +266,11 @@ class CallState:
         try:
             [held] = uninterrupted(self._taking.acquire, False)
             if held:  # else the thread that takes responses finds the end
-                if self._ahead is None:
-                    self._ahead = call.try_recv()
-                if self._ahead is not None and self._is_late_stream():
+                if self._peeked is None:
+                    self._peeked = call.try_recv()
+                if self._peeked is not None and self._is_late_stream():
                     self.fail(LATE)
-                elif self._ahead is None or not self._streams:
+                elif self._peeked is None or not self._streams:
                     self._conclude(call)
         finally:
             if held:
@@ -265,7 +281,7 @@ class CallState:
         status, result = self._machine.concluded(call), None
         if status.code is Code.OK and not self._streams:
             try:
-                result = self._messages.response(self._ahead or b"")
+                result = self._messages.response(self._peeked or b"")
             except StatusError as error:
                 status = status_of(error)._replace(trailing=status.trailing)
         self.end(status, result)
@@ -295,11 +311,11 @@ class CallState:
             return None
 
     def _take(self) -> bytes | None:
-        call = self._call or self._begun()
+        call = self._committed or self._committed_call()
         if self._machine.status is not None or call is None:
             return None
-        if self._ahead is not None:
-            payload, self._ahead = self._ahead, None
+        if self._peeked is not None:
+            payload, self._peeked = self._peeked, None
             return payload
         try:
             payload = call.recv()
@@ -320,20 +336,20 @@ class CallState:
             if self._callbacks is None:
                 self._callbacks = Callbacks()
             self._callbacks.add(callback)
-            self._attend()
+            self._watch(self._callbacks)
         return True
 
-    def _attend(self) -> None:
-        """Have a thread see to the call's end. The lock is held."""
-        if self._calls is not None and self._call is not None and not self._is_attended:
-            self._is_attended = True
-            self._calls.on_end(self._call, self._call_back)
+    def _watch(self, callbacks: Callbacks) -> None:
+        """Have the completion thread see to the call's end, once it is committed. The lock is held."""
+        if self._connection is not None and self._committed is not None and not callbacks.is_watched:
+            callbacks.is_watched = True
+            self._connection.on_end(self._committed, lambda: self._on_completion(callbacks))
 
-    def _call_back(self) -> None:
-        """The call has ended: call back, or leave that to the thread that takes the last response."""
+    def _on_completion(self, callbacks: Callbacks) -> None:
+        """The attempt has ended: call back, or leave that to the thread that takes the last response."""
         self.poll()
         with self._lock:
-            self._is_attended = False
+            callbacks.is_watched = False
             is_over = self._machine.status is not None
-        if is_over and self._callbacks is not None:
-            self._callbacks.run()
+        if is_over:
+            callbacks.run()

@@ -11,14 +11,15 @@ _log = logging.getLogger("grpc._channel")
 
 
 class Callbacks:
-    """Callbacks in the order in which they were added; `run` calls each once."""
+    """Callbacks in the order in which they were added; `run` calls each once.
+
+    is_watched: the completion thread is going to run them.
+    """
 
     def __init__(self) -> None:
+        self.is_watched = False
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], Any]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._callbacks)
 
     def add(self, callback: Callable[[], Any]) -> None:
         """Have `run` call it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lucky_transport.call_counts import CallCounter
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client_call import ClientCall
@@ -36,6 +37,8 @@ Given = Iterable[tuple[str, str | bytes]] | None
 class _Method:
     """What the four arities share. path: the method's full name."""
 
+    _lucky_counter: CallCounter | None = None  # counts each call that is started
+
     def __init__(self, link: Link, path: str, messages: Messages) -> None:
         settings = link.settings
         self._link = self._channel = link  # the names that programs know from grpc: this one, and those below
@@ -51,16 +54,22 @@ class _Method:
         self,
         shape: Shape,
         request: Any,
-        timeout: float | None,
-        metadata: Given,
-        credentials: Any,
-        wait_for_ready: bool | None,
-        compression: Any,
+        timeout: float | None = None,
+        metadata: Given = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
+        compression: Any = None,
     ) -> Rpc:
-        """Return a call under way. request: bytes, or an iterator, as the shape says.
+        """Return a call under way. request: a message, or an iterator, as the shape says. The rest is as gRPC has it.
 
-        Raises ValueError when closed; AttributeError, TypeError for no credentials and KeyError for no compression.
+        Raises what `_payload` raises; ValueError when closed; AttributeError, TypeError for no credentials and KeyError
+        for no compression.
         """
+        if self._lucky_counter is not None:
+            self._lucky_counter.add()
+        streams = bool(shape & Shape.CLIENT_STREAM)
+        if not streams:
+            request = self._payload(request)
         if self._link.is_closed:
             raise ValueError(_CLOSED)
         prepared = self._settings.prepare(self._path, timeout, wait_for_ready, credentials)
@@ -68,7 +77,6 @@ class _Method:
         deadline = until(prepared.timeout_s)
         state = CallState(self._link, prepared, self._messages, deadline, bool(shape & Shape.SERVER_STREAM))
         rpc = Rpc(state)
-        streams = bool(shape & Shape.CLIENT_STREAM)
         try:
             if not streams:
                 self._messages.check_length(request)
@@ -88,6 +96,7 @@ class _Method:
                 deadline=deadline,
                 metadata=action.metadata,
                 may_wait=False,
+                group=self._link.group,
             )
             if requests is not None:
                 try:
@@ -130,6 +139,8 @@ class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
         wait_for_ready: bool | None = None,
         compression: Any = None,
     ) -> Any:
+        if self._lucky_counter is not None:
+            self._lucky_counter.add()
         return self._exchange(request, timeout, metadata, credentials, wait_for_ready, compression)[0]
 
     def with_call(
@@ -141,20 +152,13 @@ class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
         wait_for_ready: bool | None = None,
         compression: Any = None,
     ) -> tuple[Any, Any]:
+        if self._lucky_counter is not None:
+            self._lucky_counter.add()
         response, answer = self._exchange(request, timeout, metadata, credentials, wait_for_ready, compression)
         return response, succeeded(response, CallStatus(Code.OK, trailing=answer.trailing), answer.headers)
 
-    def future(
-        self,
-        request: Any,
-        timeout: float | None = None,
-        metadata: Given = None,
-        credentials: Any = None,
-        wait_for_ready: bool | None = None,
-        compression: Any = None,
-    ) -> Any:
-        payload = self._payload(request)
-        return self._begin(Shape.UNARY, payload, timeout, metadata, credentials, wait_for_ready, compression)
+    def future(self, request: Any, *options: Any, **named: Any) -> Any:
+        return self._begin(Shape.UNARY, request, *options, **named)
 
     def _exchange(
         self,
@@ -171,12 +175,14 @@ class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
         answer = None
         try:
             payload = messages.payload(request)
-            messages.check_length(payload)
+            if messages.max_send_bytes is not None:
+                messages.check_length(payload)
             entries: Metadata = ()
-            check_compression(compression)
+            if compression:
+                check_compression(compression)
             if metadata or self._has_entries:
                 entries = self._settings.entries(metadata)
-            deadline = None if timeout is None else until(timeout)
+            deadline = None if timeout is None else Deadline(timeout if timeout > 0 else 0.0)
             calls = link.current()
             if calls is None:
                 check_open(link)
@@ -186,7 +192,7 @@ class UnaryUnary(_Method, MULTI_CALLABLES["unary_unary"]):
                 check_size(entries)
             if wait_for_ready and calls.is_relay:
                 entries = (*entries, WAITS)
-            answer = calls.exchange(self._path, payload, deadline, entries)
+            answer = calls.exchange(self._path, payload, deadline, entries, link.group)
             if answer.headers or answer.trailing:
                 check_size(answer.headers, answer.trailing)
             if answer.error is None:
@@ -213,13 +219,14 @@ class ConfiguredUnaryUnary(UnaryUnary):
         wait_for_ready: bool | None,
         compression: Any,
     ) -> tuple[Any, UnaryResult]:
-        check_open(self._link)
+        link = self._link
+        check_open(link)
         prepared = self._settings.prepare(self._path, timeout, wait_for_ready, credentials)
         if prepared.retries is None:
             return super()._exchange(
                 request, prepared.timeout_s, metadata, credentials, prepared.is_patient, compression
             )
-        machine = CallMachine(prepared, self._link.standing.status_of)
+        machine = CallMachine(prepared, link.standing.status_of)
         try:
             payload = self._messages.payload(request)
             self._messages.check_length(payload)
@@ -228,14 +235,14 @@ class ConfiguredUnaryUnary(UnaryUnary):
         except StatusError as error:
             raise failed(status_of(error)) from None
         deadline, answer = until(prepared.timeout_s), None
-        action: Action = machine.begin(self._link.current())
+        action: Action = machine.begin(link.current())
         while not isinstance(action, Finish):
             if not isinstance(action, Open):
                 answer = None
-                action = wait_for(action, machine, self._link, deadline)
+                action = wait_for(action, machine, link, deadline)
                 continue
             try:
-                answer = action.connection.exchange(self._path, payload, deadline, action.metadata)
+                answer = action.connection.exchange(self._path, payload, deadline, action.metadata, self._link.group)
                 following = machine.news(answer)
                 if following is None:
                     return self._response(machine, answer), answer
@@ -262,82 +269,34 @@ class ConfiguredUnaryUnary(UnaryUnary):
 class UnaryStream(_Method, MULTI_CALLABLES["unary_stream"]):
     """One request, a stream of responses: the call itself is their iterator."""
 
-    def __call__(
-        self,
-        request: Any,
-        timeout: float | None = None,
-        metadata: Given = None,
-        credentials: Any = None,
-        wait_for_ready: bool | None = None,
-        compression: Any = None,
-    ) -> Any:
-        payload = self._payload(request)
-        return self._begin(Shape.SERVER_STREAM, payload, timeout, metadata, credentials, wait_for_ready, compression)
+    def __call__(self, request: Any, *options: Any, **named: Any) -> Any:
+        return self._begin(Shape.SERVER_STREAM, request, *options, **named)
 
 
 @appears_as(MULTI_CALLABLES["stream_unary"])
 class StreamUnary(_Method, MULTI_CALLABLES["stream_unary"]):
     """A stream of requests, pulled from an iterator; one response."""
 
-    def __call__(
-        self,
-        request_iterator: Any,
-        timeout: float | None = None,
-        metadata: Given = None,
-        credentials: Any = None,
-        wait_for_ready: bool | None = None,
-        compression: Any = None,
-    ) -> Any:
-        return self._exchange(request_iterator, timeout, metadata, credentials, wait_for_ready, compression)[0]
+    def __call__(self, request_iterator: Any, *options: Any, **named: Any) -> Any:
+        return self.with_call(request_iterator, *options, **named)[0]
 
-    def with_call(
-        self,
-        request_iterator: Any,
-        timeout: float | None = None,
-        metadata: Given = None,
-        credentials: Any = None,
-        wait_for_ready: bool | None = None,
-        compression: Any = None,
-    ) -> tuple[Any, Any]:
-        return self._exchange(request_iterator, timeout, metadata, credentials, wait_for_ready, compression)
-
-    def future(
-        self,
-        request_iterator: Any,
-        timeout: float | None = None,
-        metadata: Given = None,
-        credentials: Any = None,
-        wait_for_ready: bool | None = None,
-        compression: Any = None,
-    ) -> Any:
-        return self._begin(
-            Shape.CLIENT_STREAM, request_iterator, timeout, metadata, credentials, wait_for_ready, compression
-        )
-
-    def _exchange(self, *arguments: Any) -> tuple[Any, Any]:
+    def with_call(self, request_iterator: Any, *options: Any, **named: Any) -> tuple[Any, Any]:
         check_open(self._link)
-        call = self._begin(Shape.CLIENT_STREAM, *arguments)
+        call = self._begin(Shape.CLIENT_STREAM, request_iterator, *options, **named)
         if call.code() is not Code.OK:
             raise call.as_error()
         return call.result(), call
+
+    def future(self, request_iterator: Any, *options: Any, **named: Any) -> Any:
+        return self._begin(Shape.CLIENT_STREAM, request_iterator, *options, **named)
 
 
 @appears_as(MULTI_CALLABLES["stream_stream"])
 class StreamStream(_Method, MULTI_CALLABLES["stream_stream"]):
     """A stream of requests, pulled from an iterator; a stream of responses: the call itself is their iterator."""
 
-    def __call__(
-        self,
-        request_iterator: Any,
-        timeout: float | None = None,
-        metadata: Given = None,
-        credentials: Any = None,
-        wait_for_ready: bool | None = None,
-        compression: Any = None,
-    ) -> Any:
-        return self._begin(
-            Shape.BIDIRECTIONAL, request_iterator, timeout, metadata, credentials, wait_for_ready, compression
-        )
+    def __call__(self, request_iterator: Any, *options: Any, **named: Any) -> Any:
+        return self._begin(Shape.BIDIRECTIONAL, request_iterator, *options, **named)
 
 
 #: Arity -> the class of its callables.

@@ -62,6 +62,62 @@ class KeptRequests:
                 self._kept.popleft()
 
 
+class PushedRequests:
+    """A stream of requests that the program pushes. sent: how many of those that were added, in any attempt.
+
+    Each attempt sends them from the beginning as fast as the engine takes them, and half-closes after the last.
+    """
+
+    def __init__(self, retries: Retries | None, buffer_bytes: int) -> None:
+        self.sent = 0
+        self._kept = KeptRequests(retries, buffer_bytes)
+        self._is_complete = False
+        self._attempt: ClientCall | None = None
+        self._sent_by_attempt = 0
+        self._is_half_closed = False  # the attempt
+
+    def begin(self, attempt: ClientCall) -> None:
+        """Send by this attempt from now on: at the next `go_on`."""
+        self._attempt, self._sent_by_attempt, self._is_half_closed = attempt, 0, False
+
+    def send(self, payload: bytes) -> bool:
+        """Send one that need not be kept; False, and nothing was sent, unless the engine takes it now."""
+        return not self._kept and self._attempt is not None and _try_send(self._attempt, payload)
+
+    def add(self, payload: bytes) -> int:
+        """Keep another one; return which it is: it is on its way once so many are `sent`."""
+        self._kept.add(payload)
+        self.go_on()
+        return self._kept.count
+
+    def complete(self) -> None:
+        """No further one comes."""
+        self._is_complete = True
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Send as much as the attempt takes, and half-close after the last."""
+        attempt, kept = self._attempt, self._kept
+        if attempt is None or attempt.is_ended():
+            return
+        while self._sent_by_attempt < kept.count and _try_send(attempt, kept.get(self._sent_by_attempt)):
+            self._sent_by_attempt += 1
+            kept.sent(self._sent_by_attempt)
+        self.sent = max(self.sent, self._sent_by_attempt)
+        if self._is_complete and self._sent_by_attempt == kept.count and not self._is_half_closed:
+            self._is_half_closed = True
+            with contextlib.suppress(TransportError):  # it has just ended
+                attempt.half_close()
+
+
+def _try_send(attempt: ClientCall, payload: bytes) -> bool:
+    """Send the payload; False when the other side takes no more for now, and when the attempt has just ended."""
+    try:
+        return attempt.try_send(payload)
+    except TransportError:
+        return False
+
+
 class StreamedRequests:
     """What an iterator yields, sent by each attempt of a call from the beginning. messages: makes the payloads.
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import shutil
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lucky_transport.call_counts import CallCounters, Calls, new_folder
+from lucky_transport.call_counts import CallCounter, CallCounters, Calls, new_folder
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.endpoint_options import EndpointOption, read_options
 from lucky_transport.errors import ConfigError, NotReachable
+from lucky_transport.lazy_dict import LazyDict
 from lucky_transport.shm.files.server_description import described
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
@@ -100,11 +102,9 @@ class Relay:
         _remove_left_over(Endpoint.parse(self.endpoint).address)
         self._pool = ThreadPoolExecutor(max_calls, thread_name_prefix="lucky-relay")
         self._folder = new_folder()
-        self._counters = CallCounters(self._folder)
-        self._counted: set[str] = set()
         name = f"{where.scheme}://{where.address}"  # without the files of its certificates
         self._server = server(self._pool, (Forwarding(self._channel, name),), None, _SERVER_OPTIONS, max_calls)
-        self._server.on_call, self._server.counts = self._count, str(self._folder)
+        self._server.counters_at, self._server.counts = self._counters_at, str(self._folder)
         self._server.target_of, self._server.is_relay = lambda address: target, True
         self._target = target
         try:
@@ -132,11 +132,15 @@ class Relay:
         self._pool.shutdown(wait=False)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _count(self, address: str, method: str) -> None:
-        if method in self._counted or len(self._counted) < _MOST_COUNTED:
-            self._counted.add(method)
-            here = f"shm://{Endpoint.parse(address).address}"
-            self._counters.counter(Calls(self._target, here, "", method, role="server")).add()
+    def _counters_at(self, address: str) -> Mapping[str, CallCounter]:
+        here, all_counters = f"shm://{Endpoint.parse(address).address}", CallCounters(self._folder)
+
+        def counter(method: str) -> CallCounter:
+            calls = Calls(self._target, here, "", method, role="server")
+            return all_counters.counter(calls) if len(counters) < _MOST_COUNTED else CallCounter(lambda: lambda: None)
+
+        counters = LazyDict[str, CallCounter](counter, most=_MOST_COUNTED)
+        return counters
 
 
 def _remove_left_over(name: str) -> None:

@@ -1,8 +1,8 @@
 """Channels whose calls are counted.
 
 A channel is counted by its class: it and its methods get classes that count a call when it is started, then make it as
-without counting. Nothing wraps the objects, so programs find in them all that grpc's have, and in their classes those
-of grpc.
+without counting. Methods of ours count by themselves, without a function for that. Nothing wraps the objects, so
+programs find in them all that grpc's have, and in their classes those of grpc.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def _making(kind: type, name: str) -> Callable[..., Any]:
     def make_counted(channel: Any, method: str, *args: Any, **named: Any) -> Any:
         made = getattr(kind, name)(channel, method, *args, **named)
         made._lucky_counter = channel._lucky_counter_of(method)
-        made.__class__ = _variant(type(made), _STARTING, _starting)
+        if not hasattr(type(made), "_lucky_counter"):
+            made.__class__ = _variant(type(made), _STARTING, _starting)
         return made
 
     return make_counted

@@ -1,7 +1,12 @@
-"""What a switched program finds changed: grpc's factories ask the switch first, luckyrobots answers.
+"""What a switched program finds changed: grpc's factories ask the switch first.
 
-A channel that stays on gRPC is made by the original factory with the caller's own arguments. A staged channel is made
-of the channels that the factory and ours would have made, a recorded one of the one that its program would have.
+    a channel whose route is      is made by
+    gRPC                          the original factory, with the caller's own arguments
+    shared memory                 ours (`_over_shm`)
+    of stages                     both: those that answer, and those for shadows when they are needed
+    recorded                      the one of these that its program would have
+
+All but the last two are counted by `_with_counts`, those by `_counting`, a method and transport at a time.
 Everything else of grpc that makes channels (stubs without a channel, the beta API) goes through these four by itself,
 because it looks them up when it is called.
 """
@@ -10,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
@@ -20,7 +24,7 @@ from lucky_transport.call_counts import CallCounter, CallCounters, Calls
 from lucky_transport.errors import ConfigError
 from lucky_transport_stubs.greenlets import why_no_threads
 from lucky_transport_stubs.run.counts import counted
-from lucky_transport_stubs.run.notice import say
+from lucky_transport_stubs.run.luckyrobots import patch_luckyrobots
 from lucky_transport_stubs.run.switch import Route, Switch
 from lucky_transport_stubs.run.targets import authority_of, canonical
 
@@ -44,10 +48,6 @@ _SERVER_CREDENTIALS = {
     "xds_server_credentials": ("", "what xDS says"),
 }
 
-#: Versions whose `health_check` uses the stub `_mujoco`, which is made when `client.mujoco` is first used:
-#: luckyrobots never does, so `wait_for_server` waits its whole time and `Session.connect` fails, over gRPC too.
-_AFFECTED = ("0.5.0",)
-
 #: Factories of ours, by which a second patch of the same module is recognised.
 _ours: set[Factory] = set()
 
@@ -58,19 +58,20 @@ def patch(grpc: ModuleType, switch: Switch, counters: CallCounters | None) -> No
     A factory that is ours already stays as it is (after importlib.reload(grpc), those of grpc.aio are).
     """
     blocking = {name: inspect.unwrap(getattr(grpc, name)) for name in ("insecure_channel", "secure_channel")}
-    for module, over_shm, stage in ((grpc, _channel, _staged), (grpc.aio, _aio_channel, _staged_aio)):
+    for module, kind, stage in ((grpc, "channel", _open_staged), (grpc.aio, "aio_channel", _open_staged_aio)):
         for name in blocking:
             original = getattr(module, name)
             if original not in _ours:
-                makers = _Makers(original, over_shm, stage, blocking[name])
-                setattr(module, name, _switched(makers, switch, counters))
-    for module, name, over_shm in ((grpc, "server", _server), (grpc.aio, "server", _aio_server)):
+                factories = _Factories(original, functools.partial(_over_shm, kind), stage, blocking[name])
+                setattr(module, name, _channel_factory(factories, switch, counters))
+    for module, name, kind in ((grpc, "server", "server"), (grpc.aio, "server", "aio_server")):
         if getattr(module, name) not in _ours:
-            setattr(module, name, _switched_server(getattr(module, name), over_shm, switch, counters))
+            ours = functools.partial(_over_shm, kind)
+            setattr(module, name, _server_factory(getattr(module, name), ours, switch, counters))
     for name, (argument, asked) in _SERVER_CREDENTIALS.items():
         original = getattr(grpc, name, None)
         if original is not None and original not in _ours:
-            setattr(grpc, name, _remembering(original, argument, asked))
+            setattr(grpc, name, _credentials_factory(original, argument, asked))
 
 
 @contextmanager
@@ -94,7 +95,7 @@ def patched(grpc: ModuleType, switch: Switch, counters: CallCounters | None) -> 
             setattr(module, name, factory)
 
 
-class _Makers(NamedTuple):
+class _Factories(NamedTuple):
     """What channels are made by in a factory's place.
 
     `original` is grpc's own, `blocking` grpc's for threads, of the same security; `over_shm` and `staged` are ours.
@@ -106,36 +107,31 @@ class _Makers(NamedTuple):
     blocking: Factory
 
 
-def _channel(endpoint: str, **kept: Any) -> Any:
-    from lucky_transport_stubs import channel
+def _over_shm(kind: str, *args: Any, **given: Any) -> Any:
+    """Make a channel or server of ours: "channel", "aio_channel", "server", "aio_server"."""
+    import lucky_transport_stubs
 
-    return channel(endpoint, **kept)
-
-
-def _aio_channel(endpoint: str, **kept: Any) -> Any:
-    from lucky_transport_stubs import aio_channel
-
-    return aio_channel(endpoint, **kept)
+    return getattr(lucky_transport_stubs, kind)(*args, **given)
 
 
-def _switched(makers: _Makers, switch: Switch, counters: CallCounters | None) -> Factory:
-    signature = inspect.signature(makers.original)
+def _channel_factory(factories: _Factories, switch: Switch, counters: CallCounters | None) -> Factory:
+    signature = inspect.signature(factories.original)
 
-    @functools.wraps(makers.original)
+    @functools.wraps(factories.original)
     def make_channel(*args: Any, **named: Any) -> Any:
         given = signature.bind(*args, **named).arguments
         patch_luckyrobots()
         if given.get("credentials", "") is None:
-            return makers.original(*args, **named)  # which refuses it
+            return factories.original(*args, **named)  # which refuses it
         route = switch.route(_text(given["target"]), _why_not(given.get("credentials")))
         is_recorded = switch.records(route.target, why_no_threads()) and not _is_of_a_transport(given)
         if route.is_staged or is_recorded:
-            return makers.staged(makers, route, given, counters)
+            return factories.staged(factories, route, given, counters)
         if route.endpoint:
-            channel = makers.over_shm(route.endpoint, **_kept(given))
+            channel = factories.over_shm(route.endpoint, **_kept(given))
         else:
-            channel = makers.original(*args, **named)
-        return channel if counters is None else _counted(channel, route, counters)
+            channel = factories.original(*args, **named)
+        return channel if counters is None else _with_counts(channel, route, counters)
 
     _ours.add(make_channel)
     return make_channel
@@ -168,56 +164,49 @@ def _why_not(credentials: Any) -> str:
     return why_no_channel(credentials)
 
 
-def _staged(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
+def _open_staged(factories: _Factories, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
     from lucky_transport_stubs.staged.channels import open_channel
 
-    return open_channel(route.target, *_sides(makers, route, given), _count(route, counters), given.get("options"))
+    sides, count = _by_transport(factories, route, given), _counting(route, counters)
+    return open_channel(route.target, *sides, count, given.get("options"))
 
 
-def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
+def _open_staged_aio(
+    factories: _Factories, route: Route, given: Mapping[str, Any], counters: CallCounters | None
+) -> Any:
     from lucky_transport_stubs.staged.channels import open_aio_channel
 
     rest = {key: value for key, value in given.items() if key != "interceptors"}  # theirs is the place in front
     interceptors = given.get("interceptors") or ()
-    sides, count = _sides(makers, route, rest), _count(route, counters)
+    sides, count = _by_transport(factories, route, rest), _counting(route, counters)
     return open_aio_channel(route.target, *sides, count, interceptors, given.get("options"))
 
 
-def _sides(makers: _Makers, route: Route, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Factory]]:
+def _by_transport(
+    factories: _Factories, route: Route, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Factory]]:
     """Return the channels that answer, one where the route is none of stages, and what makes those for shadows."""
     if not route.endpoint:
-        return {"grpc": makers.original(**given)}, {}
+        return {"grpc": factories.original(**given)}, {}
     kept = _kept(given)
     if not route.is_staged:
-        return {"shm": makers.over_shm(route.endpoint, **kept)}, {}
-    answering = {"grpc": makers.original(**given), "shm": makers.over_shm(route.endpoint, **kept)}
-    shadows = {"grpc": lambda: makers.blocking(**given), "shm": lambda: _channel(route.endpoint, **kept)}
+        return {"shm": factories.over_shm(route.endpoint, **kept)}, {}
+    answering = {"grpc": factories.original(**given), "shm": factories.over_shm(route.endpoint, **kept)}
+    shadows = {"grpc": lambda: factories.blocking(**given), "shm": lambda: _over_shm("channel", route.endpoint, **kept)}
     return answering, shadows
 
 
-def _count(route: Route, counters: CallCounters | None) -> Count | None:
+def _counting(route: Route, counters: CallCounters | None) -> Count | None:
     """Return what counts the calls over a transport of a method."""
     if counters is None:
         return None
     grpcs = route._replace(endpoint="", why="the stage of the method") if route.is_staged else route
     routes = {"grpc": grpcs, "shm": route}
-    counter = functools.cache(lambda transport, method: _counter(routes[transport], counters, method))
+    counter = functools.cache(lambda transport, method: _counter_of(routes[transport], counters, method))
     return lambda transport, method: counter(transport, method).add()
 
 
-def _server(**given: Any) -> Any:
-    from lucky_transport_stubs import server
-
-    return server(**given)
-
-
-def _aio_server(**given: Any) -> Any:
-    from lucky_transport_stubs import aio_server
-
-    return aio_server(**given)
-
-
-def _switched_server(original: Factory, over_shm: Factory, switch: Switch, counters: CallCounters | None) -> Factory:
+def _server_factory(original: Factory, over_shm: Factory, switch: Switch, counters: CallCounters | None) -> Factory:
     signature = inspect.signature(original)
 
     @functools.wraps(original)
@@ -230,7 +219,7 @@ def _switched_server(original: Factory, over_shm: Factory, switch: Switch, count
     return make_server
 
 
-def _remembering(original: Factory, argument: str, asked: str) -> Factory:
+def _credentials_factory(original: Factory, argument: str, asked: str) -> Factory:
     """Return a factory of server credentials that notes what they ask of a client: always, or as an argument says."""
     signature = inspect.signature(original)
 
@@ -247,42 +236,13 @@ def _remembering(original: Factory, argument: str, asked: str) -> Factory:
     return make_credentials
 
 
-def _counted(channel: Any, route: Route, counters: CallCounters) -> Any:
-    return counted(channel, lambda method: _counter(route, counters, _text(method)))
+def _with_counts(channel: Any, route: Route, counters: CallCounters) -> Any:
+    return counted(channel, lambda method: _counter_of(route, counters, _text(method)))
 
 
-def _counter(route: Route, counters: CallCounters, method: str) -> CallCounter:
+def _counter_of(route: Route, counters: CallCounters, method: str) -> CallCounter:
     return counters.counter(Calls(route.target, route.endpoint, route.why, method))
 
 
 def _text(name: str | bytes) -> str:
     return name.decode() if isinstance(name, bytes) else name
-
-
-def patch_luckyrobots() -> None:
-    """Make health checks of luckyrobots clients succeed when the engine answers; asked whenever a channel is made.
-
-    A health check needs a channel, so luckyrobots is patched in time, imported before or after grpc.
-    """
-    client = getattr(sys.modules.get("luckyrobots.client"), "LuckyEngineClient", None)
-    if client is None or hasattr(client.health_check, "__wrapped__") or _version() not in _AFFECTED:
-        return
-    client.health_check = _cured(client.health_check)
-    say(f"luckyrobots {_version()}: its health check is cured (it used client.mujoco before it was made)")
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # many modules, for programs with luckyrobots alone
-
-    try:
-        return version("luckyrobots")
-    except PackageNotFoundError:  # a checkout on PYTHONPATH: its version is unknown
-        return ""
-
-
-def _cured(health_check: Any) -> Any:
-    @functools.wraps(health_check)
-    def check(self: Any, timeout: float | None = None) -> bool:
-        return self.is_connected() and self.mujoco is not None and health_check(self, timeout)
-
-    return check

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,6 +20,7 @@ import grpc
 from lucky_transport.call_counts import CallCounter, CallCounters, Calls
 from lucky_transport.config import load_launch
 from lucky_transport.errors import TransportError
+from lucky_transport.lazy_dict import LazyDict
 from lucky_transport_stubs.grpc_inside import AioServerBase, ServerBase, appears_as
 from lucky_transport_stubs.run.switch import Served, Switch
 from lucky_transport_stubs.run.targets import parse_target, with_port
@@ -44,9 +46,9 @@ class Ports:
         what = "the port" if len(self._bound) == 1 else "these ports"
         self._counter(Served(", ".join(self._bound), "", f"calls that came to {what}"), method).add()
 
-    def count_at(self, place: str, method: str) -> None:
-        """Count a call of a method that has come in at a place in shared memory."""
-        self._counter(self._served[place], method).add()
+    def counters_at(self, place: str) -> Mapping[str, CallCounter]:
+        """Return what counts the calls that come in at a place in shared memory, by their method."""
+        return LazyDict(partial(self._counter, self._served[place]))
 
     def target_of(self, place: str) -> str:
         """Return where gRPC serves the same as a place in shared memory, "" for nowhere."""
@@ -274,7 +276,7 @@ def make_server(
     if counters is not None:
         counting = (_AioCounting if is_aio else _Counting)(ports.count)
         real_given["interceptors"] = (counting, *(given.get("interceptors") or ()))
-        ours.on_call, ours.counts = ports.count_at, load_launch().folder
+        ours.counters_at, ours.counts = ports.counters_at, load_launch().folder
     ours.target_of = ports.target_of
     real = original(**real_given)
     return (SwitchedAioServer if is_aio else SwitchedServer)(real, ours, ports)

@@ -6,6 +6,7 @@ without one is refused, then one too many.
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -16,23 +17,21 @@ from lucky_transport_stubs.words.status import Code
 
 
 class Admission:
-    """Decides for one server. max_calls: that may run at a time, None for any number."""
+    """Decides for one server. max_calls: that may run at a time, None for any number: then none need be counted.
+
+    is_refusing: it takes no call any more.
+    """
 
     def __init__(self, max_calls: int | None) -> None:
-        self._max_calls = max_calls
+        self.is_limited = max_calls is not None
+        self._max_calls = math.inf if max_calls is None else max_calls
         self._lock = threading.Lock()
         self._running = 0
         self.is_refusing = False
 
-    def refuse(self) -> None:
-        """Take no call any more."""
-        self.is_refusing = True
-
-    def turns_away(self, call: ServerCall) -> bool:
-        """Fail a call whose handler is not even looked up; False when it is to be."""
-        if self.is_refusing:
-            call.fail(ClosedError("the server is shutting down", backend="shm"))
-        return self.is_refusing
+    def turn_away(self, call: ServerCall) -> None:
+        """Fail a call whose handler is not even looked up."""
+        call.fail(ClosedError("the server is shutting down", backend="shm"))
 
     def admits(self, state: ServerCallState, handler: Any, has_entered: bool | None = None) -> bool:
         """Return True when the call may run: it is counted then, until `leave`. Else it has been failed.
@@ -49,8 +48,6 @@ class Admission:
 
     def enter(self) -> bool:
         """Count a call that begins; False when there are too many already."""
-        if self._max_calls is None:
-            return True
         with self._lock:
             if self._running >= self._max_calls:
                 return False
@@ -59,6 +56,5 @@ class Admission:
 
     def leave(self) -> None:
         """Count a call that has ended."""
-        if self._max_calls is not None:
-            with self._lock:
-                self._running -= 1
+        with self._lock:
+            self._running -= 1

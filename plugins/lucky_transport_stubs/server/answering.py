@@ -30,17 +30,21 @@ def behaviour_of(handler: Any) -> Callable[..., Any]:
     return getattr(handler, ARITIES[bool(handler.request_streaming), bool(handler.response_streaming)])
 
 
-def answer_call(handler: Any, state: ServerCallState, context: ServicerContext) -> bool:
-    """Call the handler's method with this context and give its answer.
+def answer_call(handler: Any, method: Callable[..., Any], state: ServerCallState, context: ServicerContext) -> bool:
+    """Call the handler's method, which `behaviour_of` returned, with this context and give its answer.
 
     When this returns False the call has ended. It returns True for a method that does not block
     (`experimental_non_blocking`), whose call ends when its callback is called with None.
     """
-    requests = _Requests(state, handler.request_deserializer)
-    request = requests if handler.request_streaming else requests.only()
+    call, deserializer = state.call, handler.request_deserializer
+    if handler.request_streaming:
+        request = _Requests(state, deserializer)
+    elif call.shape & _SENDS_MANY or call.is_over:
+        request = _Requests(state, deserializer).only()
+    else:
+        request = _deserialized(state, call.payload, deserializer)
     if request is None:
         return False
-    method = behaviour_of(handler)
     calls_back = handler.response_streaming and getattr(method, "experimental_non_blocking", False)
     arguments = (_ResponseCallback(state, handler.response_serializer),) if calls_back else ()
     try:
@@ -77,7 +81,7 @@ class _Requests:
         try:
             payload = self._receive() if self._state.is_active else None
             if payload is not None:
-                return self._message(payload)
+                return _deserialized(self._state, payload, self._deserializer)
         except TransportError:  # the caller leaves just now
             pass
         if self._state.is_active:
@@ -99,7 +103,7 @@ class _Requests:
             payload = self._receive()
         except TransportError:
             raise grpc.RpcError() from None
-        message = None if payload is None else self._message(payload)
+        message = None if payload is None else _deserialized(self._state, payload, self._deserializer)
         if message is None:
             raise StopIteration
         return message
@@ -114,18 +118,6 @@ class _Requests:
             return None
         self._is_taken = True
         return call.payload
-
-    def _message(self, payload: bytes) -> Any:
-        message: Any = payload
-        if self._deserializer is not None:
-            try:
-                message = self._deserializer(payload)
-            except Exception:
-                _log_of_messages.exception("Exception deserializing message!")
-                message = None
-        if message is None:
-            self._state.fail(Code.INTERNAL, "Exception deserializing request!")
-        return message
 
 
 class _ResponseCallback:
@@ -150,6 +142,20 @@ def _end(state: ServerCallState) -> None:
         state.end()
     else:
         state.drop()
+
+
+def _deserialized(state: ServerCallState, payload: bytes, deserializer: Callable[[bytes], Any] | None) -> Any:
+    """Return the message that the bytes are, None when they are none: the call has then failed."""
+    message: Any = payload
+    if deserializer is not None:
+        try:
+            message = deserializer(payload)
+        except Exception:
+            _log_of_messages.exception("Exception deserializing message!")
+            message = None
+    if message is None:
+        state.fail(Code.INTERNAL, "Exception deserializing request!")
+    return message
 
 
 def _serialized(state: ServerCallState, message: Any, serializer: Callable[[Any], bytes] | None) -> bytes | None:

@@ -114,7 +114,16 @@ class ServerCallState:
         elif self._kept is None and not self.call.shape & _TAKES_MANY:
             self.fail(Code.INTERNAL, "No message for a caller who takes one.")
         else:
-            self._succeed(self._kept or b"")
+            try:
+                trailing = checked(self.trailing_metadata) if self.trailing_metadata else ()
+            except (InvalidMetadata, TypeError, ValueError):
+                self._finish(InvalidMetadata())
+                return
+            self.is_finished = True
+            try:
+                self.call.finish(self._kept or b"", trailing=trailing)
+            except LocalProtocolError:  # ended already
+                return
 
     def fail(self, code: Any, details: str) -> None:
         """End the call with this status, or with what the handler has set."""
@@ -135,18 +144,6 @@ class ServerCallState:
     def drop(self) -> None:
         """End a call whose caller has left or waits no longer; nothing is told."""
         self.call.lose(Cancelled(f"{self.call.path}: its caller waits no longer"))
-
-    def _succeed(self, payload: bytes) -> None:
-        try:
-            trailing = checked(self.trailing_metadata) if self.trailing_metadata else ()
-        except (InvalidMetadata, TypeError, ValueError):
-            self._finish(InvalidMetadata())
-            return
-        self.is_finished = True
-        try:
-            self.call.finish(payload, trailing=trailing)
-        except LocalProtocolError:  # ended already
-            return
 
     def _finish(self, error: StatusError) -> StatusError:
         self.is_finished = True

@@ -7,6 +7,7 @@ bytes on.
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import re
 import time
@@ -99,7 +100,7 @@ class ServicerContext(CallerContext, ServicerContextBase):
         """Have `callback` called when the call is over, however it ends; False, and no call, when it is already."""
         if not self._state.is_active:
             return False
-        self._call.call.on_end(lambda: _guarded(callback))
+        self._call.call.on_end(lambda: contextvars.Context().run(_guarded, callback))
         if self._watch is not None:
             self._watch(self._call)
         return True

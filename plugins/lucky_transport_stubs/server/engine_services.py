@@ -14,7 +14,7 @@ from lucky_transport.host.host import Host
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.caller import ServerContext
 from lucky_transport_grpc.services import HostServices
-from lucky_transport_stubs.server.answering import answer_call
+from lucky_transport_stubs.server.answering import answer_call, behaviour_of
 from lucky_transport_stubs.server.call_state import ServerCallState
 from lucky_transport_stubs.server.context import ServicerContext
 from lucky_transport_stubs.server.handlers import Handlers
@@ -63,7 +63,7 @@ class EngineServices:
                 self._channels[process].add(call.peer)
             if call.is_ended:  # perhaps its channel ended before we knew it
                 self.leave(call.peer)
-        return answer_call(handler, state, _Context(state, process))
+        return answer_call(handler, behaviour_of(handler), state, _Context(state, process))
 
 
 class _Context(ServicerContext):

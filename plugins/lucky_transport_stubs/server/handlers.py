@@ -18,7 +18,8 @@ from lucky_transport_stubs.words.metadata import invocation_metadata
 class Handlers:
     """The handlers of one server; `find` looks one up. It takes additions at any time, from any thread.
 
-    Raises AttributeError for a generic handler without a `service` method.
+    registered: what generated code added, by path. is_intercepted: interceptors may exchange handlers. Raises
+    AttributeError for a generic handler without a `service` method.
     """
 
     def __init__(
@@ -28,8 +29,8 @@ class Handlers:
     ) -> None:
         self.generic_handlers: tuple[grpc.GenericRpcHandler, ...] = ()
         # Generated code adds its handlers twice: these are an index of the generic ones. Either alone is enough.
-        self._registered: dict[str, Any] = {}
-        self._intercepted = bool(interceptors)
+        self.registered: dict[str, Any] = {}
+        self.is_intercepted = bool(interceptors)
         self._find: Any = self._look_up
         for interceptor in reversed(interceptors):
             self._find = partial(_asking, interceptor, self._find)
@@ -47,17 +48,13 @@ class Handlers:
 
     def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Any]) -> None:
         """Answer the methods of a service with these handlers, by method name."""
-        self._registered.update({f"/{service_name}/{name}": handler for name, handler in method_handlers.items()})
+        self.registered.update({f"/{service_name}/{name}": handler for name, handler in method_handlers.items()})
 
     @property
     def listed(self) -> list[str]:
         """The methods that the handlers list, full names; a generic handler of a program's own may answer more."""
         known = (getattr(generic, "_method_handlers", {}) for generic in self.generic_handlers)
-        return sorted({*self._registered, *(path for paths in known if isinstance(paths, dict) for path in paths)})
-
-    def intercepts_registered(self, path: str) -> bool:
-        """Return whether an interceptor may have exchanged the handler that generated code added for this path."""
-        return self._intercepted and path in self._registered
+        return sorted({*self.registered, *(path for paths in known if isinstance(paths, dict) for path in paths)})
 
     def find(self, path: str, metadata: Metadata = ()) -> Any:
         """Return the grpc.RpcMethodHandler for a call with that metadata, None where there is none.
@@ -65,12 +62,10 @@ class Handlers:
         Interceptors are asked in their order, for every call, also for one without a handler. Raises what they and the
         generic handlers raise.
         """
-        if not self._intercepted and (handler := self._registered.get(path)) is not None:
-            return handler
         return self._find(HandlerCallDetails(path, invocation_metadata(metadata)))
 
     def _look_up(self, details: Any) -> Any:
-        handler = self._registered.get(details.method)  # before the generic ones, as in gRPC
+        handler = self.registered.get(details.method)  # before the generic ones, as in gRPC
         if handler is not None:
             return handler
         for generic in self.generic_handlers:
@@ -83,7 +78,7 @@ class AwaitedHandlers(Handlers):
     """The same with interceptors of grpc.aio: `find` and what they continue with are awaited."""
 
     async def find(self, path: str, metadata: Metadata = ()) -> Any:
-        if not self._intercepted and (handler := self._registered.get(path)) is not None:
+        if not self.is_intercepted and (handler := self.registered.get(path)) is not None:
             return handler
         return await self._find(HandlerCallDetails(path, invocation_metadata(metadata)))
 

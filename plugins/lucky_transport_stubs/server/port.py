@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from lucky_transport.call_counts import CallCounter
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, ConfigError, NotReachable, Unimplemented
@@ -14,7 +16,6 @@ from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.files.server_description import ServerDescription
 from lucky_transport.shm.listener.listener import Listener
-from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.listener.server_loop import ServerLoop, ServerThread
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_grpc.runtime import grpc
@@ -24,9 +25,10 @@ from lucky_transport_stubs.server.servicing import Servicing
 from lucky_transport_stubs.words.credentials import INSECURE, PortSecurity, port_security
 from lucky_transport_stubs.words.options import received_too_long
 
-#: Starts to answer a call. Is told the address of its port, and its method.
+#: Starts to answer a call.
 Begin = Callable[[ServerCall], None]
-OnCall = Callable[[str, str], None] | None
+#: What counts the calls of a port, by their method; None where they are not counted.
+Counters = Mapping[str, CallCounter] | None
 
 #: What `add_insecure_port` returns: callers need the name, there are no port numbers in shared memory.
 PORT = 1
@@ -34,8 +36,12 @@ PORT = 1
 CLOSE_MESSAGE = "Cancelling all calls"
 
 
-def _loop_at(address: str, make_calls: Callable[[MemfdPipe, str], ServerCalls]) -> ServerLoop:
-    """Listen at "shm://name", or beside others at "shm://name?shared=GROUP"; LUCKY_WAIT says how it waits."""
+def server_loop_at(address: str, begin: Begin, max_receive_bytes: int) -> ServerLoop:
+    """Listen at "shm://name", or beside others at "shm://name?shared=GROUP"; LUCKY_WAIT says how it waits.
+
+    Returns the loop that reads for all clients; `begin` starts to answer a call. Raises RuntimeError for a name that is
+    taken, for addresses of other kinds and where a limit of this process or its runtime directory forbids to listen.
+    """
     scheme, found, name = address.partition("://")
     if not found or scheme.lower() != "shm" or not name:
         raise Unimplemented(
@@ -54,44 +60,22 @@ def _loop_at(address: str, make_calls: Callable[[MemfdPipe, str], ServerCalls]) 
                 group=endpoint.option("shared"),
                 strategy=strategy_code(settings.wait),
             )
-            return ServerLoop(listener, make_calls)
+            refusal = received_too_long("SERVER")
+            calls = partial(ServerCalls, begin=begin, max_message_bytes=max_receive_bytes, refusal=refusal)
+            return ServerLoop(listener, calls)
     except (Busy, ConfigError, NotReachable) as error:
         raise Busy(f"{failed}: {error}", backend="shm", hint=error.hint) from error
-
-
-def server_loop_at(address: str, begin: Begin, max_receive_bytes: int, on_call: OnCall = None) -> ServerLoop:
-    """Listen at "shm://name" and return the loop that reads for all clients; `begin` starts to answer a call.
-
-    on_call: is told the address and the method of each call that comes in. Raises RuntimeError for a name that is
-    taken, for addresses of other kinds and where a limit of this process or its runtime directory forbids to listen.
-    """
-
-    def tell_and_begin(call: ServerCall) -> None:
-        assert on_call is not None
-        on_call(address, call.path)
-        begin(call)
-
-    def make_calls(pipe: MemfdPipe, caller: str) -> ServerCalls:
-        return ServerCalls(
-            pipe,
-            begin if on_call is None else tell_and_begin,
-            caller=caller,
-            max_message_bytes=max_receive_bytes,
-            refusal=received_too_long("SERVER"),
-        )
-
-    return _loop_at(address, make_calls)
 
 
 class AddsHandlersAndPorts:
     """What servers of threads and of asyncio have in common before they start.
 
-    on_call: is told the address and the method of each call to a port that is added after it. target_of: returns where
-    gRPC serves the same as a port at an address, "" for nowhere. counts: the folder where its calls are counted, "" for
-    none. is_relay: what it serves is there, not here.
+    counters_at: returns what counts the calls of a port at an address, which is added after it. target_of: returns
+    where gRPC serves the same as a port at an address, "" for nowhere. counts: the folder where its calls are counted,
+    "" for none. is_relay: what it serves is there, not here.
     """
 
-    on_call: OnCall = None
+    counters_at: Callable[[str], Counters] = staticmethod(lambda address: None)
     counts: str = ""
     is_relay: bool = False
     target_of: Callable[[str], str] = staticmethod(lambda address: "")
@@ -137,14 +121,20 @@ def open_port(
     max_receive_bytes: int,
     on_end: Callable[[], None],
     security: PortSecurity = INSECURE,
-    on_call: OnCall = None,
+    counters: Counters = None,
 ) -> ServerThread:
     """Listen at "shm://name" and return the thread that answers there, not started. Raises the errors of
     `server_loop_at`.
 
-    on_end: called when it has ended. security: what its handlers are told. on_call: see there.
+    on_end: called when it has ended. security: what its handlers are told. counters: of its calls.
     """
-    loop = server_loop_at(address, lambda call: servicing.begin(call, port, security), max_receive_bytes, on_call)
+
+    def begin(call: ServerCall) -> None:
+        if counters is not None:
+            counters[call.path].add()
+        servicing.begin(call, port, security)
+
+    loop = server_loop_at(address, begin, max_receive_bytes)
     name = f"grpc server {address}"
     port = ServerThread(loop, name, close_message=CLOSE_MESSAGE, slots=servicing.slots, on_end=on_end)
     return port

@@ -105,7 +105,8 @@ class Server(AddsHandlersAndPorts, ServerBase):
     def _add_port(self, address: str, security: PortSecurity) -> int:
         with self._lock:
             on_end = self._termination.port_ended
-            port = open_port(address, self._servicing, self._max_receive_bytes, on_end, security, self.on_call)
+            counters = self.counters_at(address)
+            port = open_port(address, self._servicing, self._max_receive_bytes, on_end, security, counters)
             self._ports[port] = address
             _all_ports.add(port)
             if self._is_started:
@@ -143,7 +144,7 @@ class Server(AddsHandlersAndPorts, ServerBase):
                 ended.set()
                 return ended
             ports = tuple(self._ports)
-        self._servicing.admission.refuse()
+        self._servicing.admission.is_refusing = True
         for port in ports:
             port.stop(grace or 0.0)
             if grace is None:

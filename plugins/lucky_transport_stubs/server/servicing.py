@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
-from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor, thread
 from functools import cached_property, partial
 from types import FunctionType
@@ -43,6 +42,8 @@ class Servicing:
         self.admission = admission
         self._pool = pool
         self._max_send_bytes = max_send_bytes
+        # By path: a registered handler, and what `begin` asks of it.
+        self._known: dict[str, tuple[Any, Any, Any, bool]] = {}
 
     @cached_property
     def slots(self) -> CountedPool | None:
@@ -51,47 +52,55 @@ class Servicing:
 
     def begin(self, call: ServerCall, port: ServerThread, security: PortSecurity = INSECURE) -> None:
         """Start to answer a call that `port`, of this security, has received."""
-        if self.admission.turns_away(call):
+        if self.admission.is_refusing:
+            self.admission.turn_away(call)
             return
-        state = ServerCallState(call, self._max_send_bytes, security)
+        handlers, state = self.handlers, ServerCallState(call, self._max_send_bytes, security)
         context = contextvars.Context()  # what an interceptor sets in it the method sees, as in gRPC
         try:
-            handler = context.run(self.handlers.find, call.path, call.metadata)
+            handler = None if handlers.is_intercepted else handlers.registered.get(call.path)
+            if handler is None:
+                handler = context.run(handlers.find, call.path, call.metadata)
         except BaseException as error:  # foreign code; SystemExit too ends the call alone
             _log.exception("Exception servicing handler: %s", error)
             state.fail(Code.UNKNOWN, "Error in service handler!")
             return
-        if not self.admission.admits(state, handler):
+        if (handler is None or self.admission.is_limited) and not self.admission.admits(state, handler):
             return
-        state.name = b"" if self.handlers.intercepts_registered(call.path) else None
-        seen = ServicerContext(state, port.deadline_timer.watch)
+        if handlers.is_intercepted and call.path in handlers.registered:
+            state.name = b""
         try:
-            self._run(handler, state, port, partial(self._answer, context, handler, state, seen))
+            known, method, own_pool, inline = self._known.get(call.path, (None, None, None, False))
+            if known is not handler:
+                method = behaviour_of(handler)
+                own_pool, inline = getattr(method, "experimental_thread_pool", None), is_inline(method)
+                if call.path in handlers.registered:
+                    self._known[call.path] = handler, method, own_pool, inline
+            seen = ServicerContext(state, port.deadline_timer.watch)
+            task = partial(self._answer, context, handler, method, state, seen)
+            if inline and not call.shape:
+                task()
+            elif not call.shape and own_pool is None and port.executor is not None:
+                port.executor.run(call.path, task, partial(self._not_taken, state))
+            else:
+                try:
+                    (own_pool or self._pool).submit(task)
+                except Exception as error:  # it was shut down before the server, or takes no more
+                    self._not_taken(state, error)
         except Exception as error:
             self.admission.leave()
             _fail_without_handler(state, error)
 
-    def _run(self, handler: Any, state: ServerCallState, port: ServerThread, task: Callable[[], None]) -> None:
-        """Run the task where the handler belongs: on this thread, or in a pool."""
-        behaviour, call = behaviour_of(handler), state.call
-        own_pool = getattr(behaviour, "experimental_thread_pool", None)
-        if not call.shape and is_inline(behaviour):
-            task()
-        elif not call.shape and own_pool is None and port.executor is not None:
-            port.executor.run(call.path, task, partial(self._not_taken, state))
-        else:
-            try:
-                (own_pool or self._pool).submit(task)
-            except Exception as error:  # it was shut down before the server, or takes no more
-                self._not_taken(state, error)
-
-    def _answer(self, context: contextvars.Context, handler: Any, state: ServerCallState, seen: Any) -> None:
+    def _answer(
+        self, context: contextvars.Context, handler: Any, method: Any, state: ServerCallState, seen: ServicerContext
+    ) -> None:
         try:
-            context.run(answer_call, handler, state, seen)
+            context.run(answer_call, handler, method, state, seen)
         except Exception as error:
             _fail_without_handler(state, error)
         finally:
-            self.admission.leave()
+            if self.admission.is_limited:
+                self.admission.leave()
 
     def _not_taken(self, state: ServerCallState, error: Exception) -> None:
         self.admission.leave()

@@ -145,7 +145,7 @@ class StagedChannel(ArityChannel):
         for side in self._sides.values():
             side.unsubscribe(callback)
 
-    def _make(self, arity: str, method: str, serialize: Any, deserialize: Any) -> Any:
+    def make_callable(self, arity: str, method: str, serialize: Any, deserialize: Any) -> Any:
         return BY_ARITY[arity](self._sides, self._routed, method, serialize, deserialize)
 
     def close(self) -> None:

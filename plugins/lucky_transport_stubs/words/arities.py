@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import ChannelBase
 
 #: Does it take a stream of requests, does it give a stream of responses -> its name, that of a channel's factory too.
@@ -20,48 +19,33 @@ ARITIES = {
 Transform = Callable[[Any], Any] | None
 
 
+def _maker(arity: str) -> Callable[..., Any]:
+    """Return the method of a channel that makes the callables of an arity."""
+
+    def make(
+        channel: ArityChannel,
+        method: str | bytes,
+        request_serializer: Transform = None,
+        response_deserializer: Transform = None,
+        _registered_method: bool | None = False,
+    ) -> Any:
+        path = method if isinstance(method, str) else method.decode()
+        return channel.make_callable(arity, path, request_serializer, response_deserializer)
+
+    return make
+
+
 class ArityChannel(ChannelBase):
-    """A `grpc.Channel` that leaves the making of callables to `_make`."""
+    """A `grpc.Channel` that leaves the making of callables to `make_callable`."""
 
     @abstractmethod
-    def _make(self, arity: str, method: str, serialize: Transform, deserialize: Transform) -> Any:
+    def make_callable(self, arity: str, method: str, serialize: Transform, deserialize: Transform) -> Any:
         """Return the callable of a method, given by its path; without serializers it takes and gives bytes."""
 
-    def unary_unary(
-        self,
-        method: str,
-        request_serializer: Transform = None,
-        response_deserializer: Transform = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.UnaryUnaryMultiCallable:
-        return self._make("unary_unary", _path(method), request_serializer, response_deserializer)
-
-    def unary_stream(
-        self,
-        method: str,
-        request_serializer: Transform = None,
-        response_deserializer: Transform = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.UnaryStreamMultiCallable:
-        return self._make("unary_stream", _path(method), request_serializer, response_deserializer)
-
-    def stream_unary(
-        self,
-        method: str,
-        request_serializer: Transform = None,
-        response_deserializer: Transform = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.StreamUnaryMultiCallable:
-        return self._make("stream_unary", _path(method), request_serializer, response_deserializer)
-
-    def stream_stream(
-        self,
-        method: str,
-        request_serializer: Transform = None,
-        response_deserializer: Transform = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.StreamStreamMultiCallable:
-        return self._make("stream_stream", _path(method), request_serializer, response_deserializer)
+    unary_unary = _maker("unary_unary")
+    unary_stream = _maker("unary_stream")
+    stream_unary = _maker("stream_unary")
+    stream_stream = _maker("stream_stream")
 
     def _get_registered_call_handle(self, method: str) -> int:
         """Return a method's handle, for stubs without a channel of their own; here its name is all it needs."""
@@ -69,7 +53,3 @@ class ArityChannel(ChannelBase):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _path(method: str | bytes) -> str:
-    return method if isinstance(method, str) else method.decode()

@@ -27,7 +27,7 @@ class Messages:
     ) -> None:
         self.serialize = serialize
         self.deserialize = deserialize
-        self._max_send_bytes = max_send_bytes
+        self.max_send_bytes = max_send_bytes
         self._max_receive_bytes = max_receive_bytes
 
     def payload(self, request: Any) -> bytes:
@@ -50,7 +50,7 @@ class Messages:
 
     def check_length(self, payload: bytes) -> None:
         """Raise StatusError (RESOURCE_EXHAUSTED) for a request that the channel may not send."""
-        limit = self._max_send_bytes
+        limit = self.max_send_bytes
         if limit is not None and len(payload) > limit:
             raise sent_too_long("CLIENT", len(payload), limit)
 

@@ -15,13 +15,11 @@ from lucky_transport.errors import StatusError
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.grpc_inside import Metadatum
-from lucky_transport_stubs.words.status import Code, error_of
+from lucky_transport_stubs.words.status import MOST_BYTES, Code, error_of, too_large
 
 _KEY = re.compile(r"[a-z0-9_.-]+")
 _VALUE = re.compile(rb"[\x20-\x7e]*")
-#: gRPC's hard limit for one side's metadata, which the receiver applies too, and what it counts for an entry beside
-#: key and value.
-_MOST_BYTES = 16384
+#: What gRPC counts for an entry beside key and value.
 _ENTRY_BYTES = 32
 #: What tells a server how many attempts of a call there were.
 PREVIOUS_ATTEMPTS = "grpc-previous-rpc-attempts"
@@ -70,16 +68,15 @@ def outgoing(metadata: Iterable[Any] | None, user_agent: str = "") -> Metadata:
 def check_size(*several: Metadata) -> None:
     """Raise StatusError (RESOURCE_EXHAUSTED) when any of them is more than a header holds."""
     for metadata in several:
-        if metadata and (size := _size(metadata)) > _MOST_BYTES:
+        if metadata and (size := _size(metadata)) > MOST_BYTES:
             longest = max(len(value) for _, value in metadata)
-            what = f"value length {longest}" if longest >= _MOST_BYTES else str(size)
-            text = f"received metadata size exceeds hard limit ({what} vs. {_MOST_BYTES})"
-            raise error_of(Code.RESOURCE_EXHAUSTED, text)
+            what = f"value length {longest}" if longest >= MOST_BYTES else size
+            raise error_of(Code.RESOURCE_EXHAUSTED, too_large(what))
 
 
 def within_limit(metadata: Metadata) -> Metadata:
     """Return the metadata, none when they are more than a header holds."""
-    return metadata if not metadata or _size(metadata) <= _MOST_BYTES else ()
+    return metadata if not metadata or _size(metadata) <= MOST_BYTES else ()
 
 
 def metadata_of(metadata: Metadata) -> tuple[Any, ...]:
@@ -89,9 +86,8 @@ def metadata_of(metadata: Metadata) -> tuple[Any, ...]:
 
 def invocation_metadata(metadata: Metadata) -> tuple[Any, ...]:
     """Return a caller's metadata as a server's programs get them: the first entry is the user agent."""
-    if not metadata or metadata[0][0] != "user-agent":  # clients send only one that their options make
-        return (_OWN_AGENT, *metadata_of(metadata))
-    return metadata_of(metadata)
+    own = () if metadata and metadata[0][0] == "user-agent" else (_OWN_AGENT,)  # of clients whose options make one
+    return (*own, *metadata_of(metadata))
 
 
 def _encoded_entry(key: Any, value: Any) -> tuple[str, bytes]:
@@ -104,10 +100,9 @@ def _encoded_entry(key: Any, value: Any) -> tuple[str, bytes]:
 
 
 def _entry(name: str, value: bytes) -> tuple[str, str | bytes]:
-    is_binary = name.endswith("-bin")
-    if not _KEY.fullmatch(name) or not (is_binary or _VALUE.fullmatch(value)):
+    if not _KEY.fullmatch(name) or not (name.endswith("-bin") or _VALUE.fullmatch(value)):
         raise InvalidMetadata
-    return name, value if is_binary else value.decode()
+    return name, value if name.endswith("-bin") else value.decode()
 
 
 def _size(metadata: Metadata) -> int:
@@ -116,10 +111,8 @@ def _size(metadata: Metadata) -> int:
 
 def _encoded(text: Any) -> bytes:
     """Return text as bytes, as grpc does: None is empty."""
-    if isinstance(text, bytes):
-        return text
-    if text is None:
-        return b""
+    if text is None or isinstance(text, bytes):
+        return text or b""
     if not isinstance(text, str):
         raise TypeError(f"Expected str, not {type(text)}")
     return text.encode()

@@ -27,15 +27,15 @@ _logged: set[str] = set()
 
 #: Options, arguments and fields of a service config that the log names, by the reason: the README has all others.
 _WITHOUT_EFFECT = {
-    "metadata has 16,384 bytes at most": "grpc.max_metadata_size grpc.absolute_max_metadata_size",
+    "metadata and details have 16,384 bytes at most": "grpc.max_metadata_size grpc.absolute_max_metadata_size",
     "a server takes 1,024 calls at a time of each connection": "grpc.max_concurrent_streams",
     "connections last until either side closes them": "grpc.max_connection_age_ms grpc.max_connection_age_grace_ms"
     " grpc.max_connection_idle_ms",
     "a channel stays connected": "grpc.client_idle_timeout_ms",
     "calls wait for a thread of the pool until their deadlines": "grpc.server.max_pending_requests"
     " grpc.server.max_pending_requests_hard_limit grpc.server_max_unrequested_time_in_server",
-    "any number of clients connects": "grpc.max_allowed_incoming_connections",
-    "memory is bounded by connection: each has rings of a fixed size": "grpc.resource_quota",
+    "a server takes 1,024 clients": "grpc.max_allowed_incoming_connections",
+    "memory is bounded by connection: each has rings that grow to a fixed size": "grpc.resource_quota",
     "no policy is applied: callers are processes of this user": "grpc.authorization_policy_provider",
     "channelz does not list what goes through shared memory": "grpc.enable_channelz"
     " grpc.max_channel_trace_event_memory_per_node",

@@ -40,6 +40,10 @@ GONE = re.compile(
     re.IGNORECASE,
 )
 
+#: gRPC's hard limit for one side's metadata, which the receiver applies too; details are a part, and these bytes of
+#: them are escaped by two more.
+MOST_BYTES = 16384
+_ESCAPED = re.compile(rb"[^\x20-\x7e]|%")
 _BY_NUMBER = {code.value[0]: code for code in Code}
 #: gRPC's own words, which programs search for, in front of ours.
 _PREFIXES: dict[type[TransportError], str] = {
@@ -61,9 +65,12 @@ def number_of(code: Any) -> int:
 def status_of(error: TransportError) -> CallStatus:
     """Return the status of a call that ended with this error.
 
-    A status that a handler gave stays as it was given; a number that grpc does not know becomes UNKNOWN.
+    A status that a handler gave stays as it was given; a number that grpc does not know becomes UNKNOWN, and details
+    that are more than a header holds do not reach the program.
     """
     if isinstance(error, StatusError):
+        if (size := len(_ESCAPED.sub(b"%..", error.details.encode(errors="replace")))) > MOST_BYTES:
+            return CallStatus(Code.RESOURCE_EXHAUSTED, too_large(f"value length {size}"), error.trailing)
         code = code_of(error.code)
         if code is None:
             details = f'Server sent unknown code {error.code} and details "{error.details}"'
@@ -72,6 +79,11 @@ def status_of(error: TransportError) -> CallStatus:
     if type(error) is PeerTimeout:
         return LATE
     return CallStatus(code_for(error), f"{_PREFIXES.get(type(error), '')}{error}")
+
+
+def too_large(what: object) -> str:
+    """Return gRPC's text for metadata that are more than a header holds."""
+    return f"received metadata size exceeds hard limit ({what} vs. {MOST_BYTES})"
 
 
 def error_of(code: Any, details: str, trailing: Metadata = ()) -> StatusError:

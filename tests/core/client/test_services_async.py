@@ -1,7 +1,5 @@
 """The asyncio client: the same methods, awaited; cancelling a task cancels its call or stream."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os
@@ -31,7 +29,6 @@ from lucky_transport.errors import (
 )
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import (
-    GetAgentSchemaResponse,
     ImageFrame,
     LidarBeamAnglesResponse,
     LidarSensorRequest,
@@ -96,14 +93,6 @@ def engine(transport: str) -> Iterator[SlowToy]:
 def client(engine: SlowToy) -> AbstractAsyncContextManager[AsyncClient]:
     """A client, connected on the test's event loop."""
     return lucky_transport.connect_async(engine.endpoint)
-
-
-async def test_a_method_is_awaited_and_takes_the_same_arguments(client: AsyncClient) -> None:
-    schema = await client.agent.get_schema("agent_1", timeout_s=5)
-    assert_type(schema, GetAgentSchemaResponse)
-    assert schema.schema is not None
-    assert schema.schema.agent_name == "agent_1"
-    assert client.spec.num_envs == 2
 
 
 async def test_errors_are_those_of_the_ordinary_client(client: AsyncClient) -> None:

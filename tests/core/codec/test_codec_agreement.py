@@ -1,6 +1,4 @@
-"""All codecs agree: compiled code, the generic reader, and what the official FlatBuffers runtime writes."""
-
-from __future__ import annotations
+"""All codecs agree: ours compiled and generic, what the official FlatBuffers runtime writes, and what flatc makes."""
 
 import dataclasses
 import inspect

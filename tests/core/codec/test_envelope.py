@@ -1,7 +1,5 @@
 """The envelope: its bytes never change, and what is no envelope is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import struct
 from collections.abc import Callable

@@ -1,18 +1,16 @@
 """The binding of `libcuda.so.1`, against a small library with its functions: no machine of the tests has a GPU."""
 
-from __future__ import annotations
-
 import ctypes
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lucky_transport.cuda import libcuda
-from lucky_transport.cuda.driver import CudaDriver, Device, DeviceCopy, find_device
-from lucky_transport.cuda.libcuda import LibCuda
+from lucky_transport.cuda.driver import Device, DeviceCopy, find_device
+from lucky_transport.cuda.libcuda import CudaDriver
 from lucky_transport.errors import DeviceError
+from tests.core.test_fork import in_a_child
 from tests.support.allocating_driver import AllocatingDriver
 from tests.support.build_once import stub_library
 
@@ -32,24 +30,23 @@ def stub(library: str) -> ctypes.CDLL:
 
 
 @pytest.fixture
-def cuda(library: str, stub: ctypes.CDLL) -> LibCuda:
-    return LibCuda(library)
+def cuda(library: str, stub: ctypes.CDLL) -> CudaDriver:
+    return CudaDriver(library)
 
 
 def number(stub: ctypes.CDLL, name: str) -> int:
     return ctypes.c_int.in_dll(stub, name).value
 
 
-def test_it_names_its_version_and_its_devices(cuda: LibCuda) -> None:
-    driver: CudaDriver = cuda
-    assert driver.version == "12.4"
-    assert driver.devices() == (
+def test_it_names_its_version_and_its_devices(cuda: CudaDriver) -> None:
+    assert cuda.version == "12.4"
+    assert cuda.devices() == (
         Device(0, bytes([0]) + bytes([10] * 15), "first"),
         Device(1, bytes([0]) + bytes([11] * 15), "second"),
     )
 
 
-def test_pages_are_locked_and_unlocked_in_the_devices_primary_context(cuda: LibCuda, stub: ctypes.CDLL) -> None:
+def test_pages_are_locked_and_unlocked_in_the_devices_primary_context(cuda: CudaDriver, stub: ctypes.CDLL) -> None:
     cuda.register(4096, 8192, 1)
     assert number(stub, "stub_registered") == 1
     cuda.unregister(4096, 1)
@@ -82,7 +79,7 @@ def queued(stub: ctypes.CDLL) -> tuple[bytes, int]:
     return (ctypes.c_char * 16).in_dll(stub, "stub_order").value, stream
 
 
-def test_an_event_is_made_for_another_process_opened_there_and_closed(cuda: LibCuda, stub: ctypes.CDLL) -> None:
+def test_an_event_is_made_for_another_process_opened_there_and_closed(cuda: CudaDriver, stub: ctypes.CDLL) -> None:
     made = cuda.make_event(0)
     assert len(made.handle) == 64
     opened = cuda.open_event(made.handle, 1)
@@ -94,7 +91,7 @@ def test_an_event_is_made_for_another_process_opened_there_and_closed(cuda: LibC
         cuda.open_event(bytes(64), 0)
 
 
-def test_a_stream_waits_then_copies_then_records(library: str, cuda: LibCuda, stub: ctypes.CDLL) -> None:
+def test_a_stream_waits_then_copies_then_records(library: str, cuda: CudaDriver, stub: ctypes.CDLL) -> None:
     owner, event = AllocatingDriver(library), cuda.make_event(0).event
     begin = owner.allocate(4096)
     sent, received = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
@@ -107,7 +104,7 @@ def test_a_stream_waits_then_copies_then_records(library: str, cuda: LibCuda, st
     assert queued(stub) == (b"wwcrs", 0)
 
 
-def test_an_event_is_done_or_not_yet_or_says_what_went_wrong(cuda: LibCuda, stub: ctypes.CDLL) -> None:
+def test_an_event_is_done_or_not_yet_or_says_what_went_wrong(cuda: CudaDriver, stub: ctypes.CDLL) -> None:
     event, result = cuda.make_event(0).event, ctypes.c_int.in_dll(stub, "stub_result")
     assert cuda.is_done(event, 0)
     result.value = 600  # CUDA_ERROR_NOT_READY
@@ -117,18 +114,18 @@ def test_an_event_is_done_or_not_yet_or_says_what_went_wrong(cuda: LibCuda, stub
         cuda.is_done(event, 0)
 
 
-def test_memory_names_its_device(library: str, cuda: LibCuda) -> None:
+def test_memory_names_its_device(library: str, cuda: CudaDriver) -> None:
     assert cuda.ordinal_of(AllocatingDriver(library, ordinal=1).allocate(64)) == 1
 
 
-def test_an_error_has_the_drivers_name_and_text(cuda: LibCuda) -> None:
+def test_an_error_has_the_drivers_name_and_text(cuda: CudaDriver) -> None:
     with pytest.raises(
         DeviceError, match=r"cuIpcOpenMemHandle_v2 failed: CUDA_ERROR_INVALID_HANDLE \(the stub says so\)"
     ):
         cuda.open(b"\x00" * 64, 0)
 
 
-def test_what_ends_after_the_driver_ends_in_silence(cuda: LibCuda, stub: ctypes.CDLL) -> None:
+def test_what_ends_after_the_driver_ends_in_silence(cuda: CudaDriver, stub: ctypes.CDLL) -> None:
     cuda.register(4096, 8192, 0)
     ctypes.c_int.in_dll(stub, "stub_result").value = 4  # CUDA_ERROR_DEINITIALIZED
     cuda.unregister(4096, 0)
@@ -141,13 +138,13 @@ def test_what_ends_after_the_driver_ends_in_silence(cuda: LibCuda, stub: ctypes.
 
 def test_without_the_library_the_error_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match=r"no CUDA driver here.*docker run --gpus all"):
-        LibCuda(str(tmp_path / "libcuda.so.1"))
+        CudaDriver(str(tmp_path / "libcuda.so.1"))
 
 
 def test_a_driver_that_does_not_initialise_is_an_error(library: str, stub: ctypes.CDLL) -> None:
     ctypes.c_int.in_dll(stub, "stub_result").value = 100
     with pytest.raises(DeviceError, match="cuInit failed"):
-        LibCuda(library)
+        CudaDriver(library)
 
 
 def test_it_is_loaded_once_and_refused_in_a_forked_child(
@@ -157,16 +154,13 @@ def test_it_is_loaded_once_and_refused_in_a_forked_child(
     libcuda.forget_driver()
     try:
         assert libcuda.load_driver() is libcuda.load_driver()
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
+
+        def is_refused() -> bool:
+            with pytest.raises(DeviceError, match="spawn"):
                 libcuda.load_driver()
-            except DeviceError as error:
-                code = 0 if "spawn" in str(error) else 2
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            return True
+
+        assert in_a_child(is_refused)
     finally:
         libcuda.forget_driver()
 

@@ -1,7 +1,5 @@
 """Checks of the system, each against a system that was made to look so: its row says what was seen, and the remedy."""
 
-from __future__ import annotations
-
 import errno
 import os
 import platform
@@ -16,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from lucky_transport import native
+from lucky_transport import control, native
 from lucky_transport.cuda import libcuda
-from lucky_transport.diagnosis import containers, inspection, machine, shared_memory
+from lucky_transport.diagnosis import inspection, machine, shared_memory
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.diagnosis.table import CHECKS, examine, healthy
 from lucky_transport.errors import DeviceError, MissingExtra, NoSpace, SegmentError
@@ -37,8 +35,8 @@ class System:
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder, self.patch = folder, patch
-        names = ("shm", "proc")
-        for name in names:
+        self.answers(control, engines=[])  # others' tests run some
+        for name in (names := ("shm", "proc")):
             (folder / name).mkdir()
         self.shm = folder / "shm"
         self.shm.chmod(0o1777)
@@ -191,27 +189,27 @@ ROWS: list[tuple[Callable[[Roots], Check], Callable[[System], object], CheckStat
         "^it cannot be loaded",
         "^install it$",
     ),
-    (containers.user_mapping, lambda s: s.uid_map("0 0 4294967295\n"), OK, "user id 5, no user namespace", ""),
+    (machine.user_mapping, lambda s: s.uid_map("0 0 4294967295\n"), OK, "user id 5, no user namespace", ""),
     (
-        containers.user_mapping,
+        machine.user_mapping,
         lambda s: s.uid_map("0 1000 1\n1 100000 65536\n"),
         OK,
         "user id 5 is 100004 outside this user namespace",
         "",
     ),
     *(
-        (containers.user_mapping, lambda s, rows=rows: s.uid_map(rows), FAIL, "has no id outside", "--userns=keep-id")
+        (machine.user_mapping, lambda s, rows=rows: s.uid_map(rows), FAIL, "has no id outside", "--userns=keep-id")
         for rows in ("0 1000 1\n", "")
     ),
-    (containers.runtime_directory, lambda s: s.runtime(0o700), OK, "/lucky_transport", ""),
+    (machine.runtime_directory, lambda s: s.runtime(0o700), OK, "/lucky_transport", ""),
     (
-        containers.runtime_directory,
+        machine.runtime_directory,
         lambda s: s.runtime(0o755),
         FAIL,
         "mode 0755: only your own, mode 0700, is used",
         "chmod 700 .*/lucky_transport",
     ),
-    (containers.engines, nothing, OK, "^0 living engines$", ""),
+    (machine.engines, nothing, OK, "^0 living engines$", ""),
 ]
 
 
@@ -252,7 +250,7 @@ def test_segments_of_other_users_are_out_of_reach(system: System) -> None:
     os.mkfifo(system.shm / "pipe")
     os.chown(system.shm / "pipe", 4711, 4711)
     (system.shm / "pipe.lock").touch()
-    row = containers.engines(system.roots)
+    row = machine.engines(system.roots)
     assert row.verdict is WARN
     assert row.seen == "0 living engines; of other users, so out of reach: theirs (user id 4711)"
     assert "--user" in row.remedy

@@ -1,7 +1,6 @@
-"""Checks of what is installed, against metadata that was made to look so."""
+"""Checks of what is installed and of what containers share, against files that were made to look so."""
 
-from __future__ import annotations
-
+import tempfile
 from collections.abc import Callable
 from email.message import Message
 from importlib import metadata
@@ -9,12 +8,14 @@ from importlib import metadata
 import pytest
 
 from lucky_transport.diagnosis import packages
-from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
+from lucky_transport.diagnosis.check import Check, Roots
 from lucky_transport.diagnosis.packages import Requirement
 from lucky_transport.errors import BrokenPlugin
 from lucky_transport.hookspecs import EngineInfo, TransportInfo
+from lucky_transport.process import unique_name
 from lucky_transport.registry import Registry
 from lucky_transport.version import install_command
+from tests.support.boxes import PID, boxed, needs
 
 HERE = Roots()
 
@@ -72,11 +73,6 @@ def test_a_line_of_another_form_is_refused() -> None:
         Requirement.parse("numpy~=3")
 
 
-def test_every_requirement_of_ours_can_be_read() -> None:
-    for line in metadata.requires(packages.DISTRIBUTION) or []:
-        assert Requirement.parse(line).name
-
-
 def test_extras_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -> None:
     lines_of_metadata(monkeypatch, one=["lucky-transport[two]", "numpy"], two=["lucky-transport[one]"])
     assert [one.name for one in packages.requirements()["two"]] == ["numpy"]
@@ -84,7 +80,7 @@ def test_extras_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_versions_of_all_that_is_needed_are_shown() -> None:
     row = packages.versions(HERE)
-    assert row.verdict is CheckStatus.OK
+    assert row.verdict == "ok"
     for name in ("lucky-transport", "numpy", "gymnasium", "click"):
         assert f"{name} {metadata.version(name)}" in row.seen
 
@@ -96,31 +92,31 @@ ABSENT = "a_package_nobody_has"
 @pytest.mark.parametrize(
     ("check", "extras", "verdict", "says"),
     [
-        (packages.versions, {"always": ["numpy>=999"]}, CheckStatus.FAIL, f"{NUMPY}>=999"),
-        (packages.versions, {"always": ["numpy>=1,<1.1"]}, CheckStatus.FAIL, f"{NUMPY}<1.1"),
-        (packages.versions, {"always": [ABSENT]}, CheckStatus.FAIL, f"{ABSENT} is not installed"),
+        (packages.versions, {"always": ["numpy>=999"]}, "fail", f"{NUMPY}>=999"),
+        (packages.versions, {"always": ["numpy>=1,<1.1"]}, "fail", f"{NUMPY}<1.1"),
+        (packages.versions, {"always": [ABSENT]}, "fail", f"{ABSENT} is not installed"),
         (
             packages.extras,
             {"pigeon": [f"{ABSENT}>=2"], "shm": [], "dev": ["another_one"]},
-            CheckStatus.OK,
+            "ok",
             f"installed: shm; not installed: pigeon ({install_command('EXTRA')} brings one)",
         ),
-        (packages.extras, {"pigeon": ["numpy>=999", ABSENT], "shm": []}, CheckStatus.WARN, "wrong: pigeon (numpy "),
-        (packages.extras, {"shm": [], "numbers": ["numpy"]}, CheckStatus.OK, "installed: shm, numbers"),
+        (packages.extras, {"pigeon": ["numpy>=999", ABSENT], "shm": []}, "warn", "wrong: pigeon (numpy "),
+        (packages.extras, {"shm": [], "numbers": ["numpy"]}, "ok", "installed: shm, numbers"),
     ],
 )
 def test_what_is_not_met_is_said_as_failure_or_loss(
     monkeypatch: pytest.MonkeyPatch,
     check: Callable[[Roots], Check],
     extras: dict[str, list[str]],
-    verdict: CheckStatus,
+    verdict: str,
     says: str,
 ) -> None:
     require(monkeypatch, **extras)
     row = check(HERE)
-    assert row.verdict is verdict
+    assert row.verdict == verdict
     assert says in row.seen
-    assert row.remedy == (install_command("pigeon") if verdict is CheckStatus.WARN else row.remedy)
+    assert row.remedy == (install_command("pigeon") if verdict == "warn" else row.remedy)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +135,7 @@ def test_versions_are_compared_by_their_numbers(
 ) -> None:
     require(monkeypatch, always=[f"numpy>={needed}"])
     monkeypatch.setattr(packages.metadata, "version", lambda name: installed)
-    assert (packages.versions(HERE).verdict is CheckStatus.OK) == met
+    assert (packages.versions(HERE).verdict == "ok") == met
 
 
 WORKING = {"toy": EngineInfo("toy", "lucky_transport.engines.toy_composite:make_engine", "works")}
@@ -150,19 +146,86 @@ EXTRA = EngineInfo("pigeon", "lucky_transport_pigeon:make_engine", "flies", extr
 @pytest.mark.parametrize(
     ("found", "verdict", "says"),
     [
-        (Registry(engines=WORKING), CheckStatus.OK, "usable: toy"),
+        (Registry(engines=WORKING), "ok", "usable: toy"),
         (
             Registry(engines=WORKING, broken={"pigeon": BrokenPlugin("it flew away")}),
-            CheckStatus.FAIL,
+            "fail",
             "pigeon: BrokenPlugin: it flew away",
         ),
-        (Registry(transports={"pigeon": PIGEON}), CheckStatus.FAIL, "transport 'pigeon' failed to load"),
-        (Registry(engines={"pigeon": EXTRA}), CheckStatus.OK, ""),  # left to the check of the extras
+        (Registry(transports={"pigeon": PIGEON}), "fail", "transport 'pigeon' failed to load"),
+        (Registry(engines={"pigeon": EXTRA}), "ok", ""),  # left to the check of the extras
     ],
     ids=["loads", "cannot be imported", "code does not load", "lacks its extra"],
 )
-def test_plugins_are_tried(monkeypatch: pytest.MonkeyPatch, found: Registry, verdict: CheckStatus, says: str) -> None:
+def test_plugins_are_tried(monkeypatch: pytest.MonkeyPatch, found: Registry, verdict: str, says: str) -> None:
     require(monkeypatch, pigeon=[ABSENT])
     row = packages.broken_plugins(HERE, found)
-    assert row.verdict is verdict
+    assert row.verdict == verdict
     assert says in row.seen
+
+
+def test_a_user_that_nobody_mapped_is_told_so() -> None:
+    unmapped = ("--user",)
+    needs(unmapped)
+    with boxed(unmapped, "-m", "lucky_transport", "doctor") as box:
+        line = box.line()
+        while "has no id outside this user namespace" not in line:
+            line = box.line()
+        assert line.split()[:3] == ["user", "mapping", "fail"]
+
+
+#: Prints what doctor says of the engines.
+LOOK = """
+from lucky_transport.diagnosis import machine
+from lucky_transport.diagnosis.check import Roots
+row = machine.engines(Roots())
+print(f"{row.verdict}: {row.seen} | {row.remedy}")
+"""
+
+#: Serves the toy engine, with what a container has to itself mounted before, until it is killed.
+SERVE = """
+import subprocess, sys, time
+name, *own = sys.argv[1:]
+for place in own:
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], check=True)
+from lucky_transport import api
+with api.serve("toy", f"shm://{name}"):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "own", "what", "remedy"),
+    [
+        (PID, "/dev/shm", "not in /dev/shm, but listening: ", "share /dev/shm"),
+        (("--mount",), "/dev/shm", "not in /dev/shm, but listening: ", "share /dev/shm"),
+        (PID, "", "out of reach for commands: ", "share the runtime directory"),
+    ],
+)
+def test_an_engine_in_a_container_that_does_not_share_a_directory_is_named(
+    flags: tuple[str, ...], own: str, what: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs(PID, flags)
+    name = unique_name()
+    with tempfile.TemporaryDirectory(dir="/tmp") as runtime:  # a socket's path is short
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        with boxed(flags, "-c", SERVE, name, own or runtime) as box:
+            assert box.line() == "ready"
+            with boxed(flags, "-c", LOOK) as other:
+                said = other.line()
+    assert said.startswith("warn: ")
+    named = said.partition(what)[2]  # beside other engines of this machine
+    assert name in named.partition(" | ")[0]
+    assert remedy in said
+
+
+def test_an_engine_in_a_container_that_shares_all_is_fine() -> None:
+    needs(PID)
+    name = unique_name()
+    with boxed(PID, "-c", SERVE, name) as box:
+        assert box.line() == "ready"
+        with boxed(PID, "-c", LOOK) as other:
+            said = other.line()
+    assert "in other containers: " in said
+    assert said.count(name) == 1

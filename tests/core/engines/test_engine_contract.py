@@ -1,7 +1,5 @@
 """What every engine keeps: the contract names each broken rule, and malformed reset options are refused alike."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

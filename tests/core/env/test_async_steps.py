@@ -1,7 +1,5 @@
 """Steps in two halves: `step_async` and `step_wait` of all envs, `send` and `recv` of envs on their own."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable, Generator
@@ -342,15 +340,6 @@ def test_nothing_but_waiting_and_resetting_follows_a_step_under_way(halves: tupl
     env.step(actions)
 
 
-def test_a_reset_gives_up_the_step_under_way(halves: tuple[VectorEnv, Gate]) -> None:
-    env, _ = halves
-    first, _ = env.reset(seed=3)
-    env.step_async(actions_of(env))
-    again, _ = env.reset(seed=3)
-    assert equal(first, again)
-    env.step(actions_of(env))
-
-
 def test_an_engine_that_fails_is_reported_where_the_step_ends(halves: tuple[VectorEnv, Gate]) -> None:
     env, gate = halves
     gate.broken = True
@@ -360,22 +349,5 @@ def test_an_engine_that_fails_is_reported_where_the_step_ends(halves: tuple[Vect
     with pytest.raises(LocalProtocolError, match=r"the last step or reset failed, .* call reset\(\)"):
         env.step_async(actions_of(env))
     gate.broken = False
-    env.reset()
-    env.step(actions_of(env))
-
-
-def test_a_step_whose_waiting_was_interrupted_is_given_up_by_a_reset(
-    halves: tuple[VectorEnv, Gate], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    env, _ = halves
-    env.step_async(actions_of(env))
-
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(env.transport, "recv", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            env.step_wait()
     env.reset()
     env.step(actions_of(env))

@@ -1,7 +1,5 @@
 """How an env ends and comes back: close, failures, interrupts, fork, pickle."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import os
@@ -22,13 +20,7 @@ from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import (
-    ClosedError,
-    ConfigError,
-    EngineFailed,
-    PeerDied,
-    PeerTimeout,
-)
+from lucky_transport.errors import ClosedError, ConfigError, EngineFailed, PeerDied, PeerTimeout
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.process import EngineProcess
@@ -84,14 +76,6 @@ def _running(*errors: BaseException | None, **arguments: Any) -> tuple[Unlucky, 
 
 
 # closing
-
-
-def test_closing_ends_transport_and_owner_once() -> None:
-    transport, owner = Unlucky(), Owner()
-    env = VectorEnv(transport, owner=owner)
-    env.close()
-    env.close(timeout=5)
-    assert (transport.closed, owner.stopped, env.closed) == (1, 1, True)
 
 
 def test_the_owner_ends_even_where_closing_the_transport_fails() -> None:

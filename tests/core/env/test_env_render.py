@@ -1,12 +1,9 @@
 """`VectorEnv.render` and `VectorEnv.client`: what they give, and what is refused."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Mapping
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -19,7 +16,7 @@ from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import ImageFrame, ListCamerasResponse
 from lucky_transport.process import unique_name
-from lucky_transport.testing.image_engine import ImageEngine, pixels
+from lucky_transport.testing.images_contract import ImageEngine, pixels
 from lucky_transport.transport import Capabilities
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
@@ -54,17 +51,6 @@ def test_without_a_render_mode_it_warns_and_gives_nothing() -> None:
         for render in (env.render, lambda: env.call("render")):
             with pytest.warns(UserWarning, match=r"pass make\(..., render_mode='rgb_array'\)"):
                 assert render() == (None, None)
-
-
-def test_gymnasiums_make_vec_takes_the_render_mode() -> None:
-    endpoint = f"inproc://{unique_name()}"
-    with api.serve(ImageEngine(2), endpoint):
-        env = gymnasium.make_vec("lucky_transport/Env", num_envs=2, endpoint=endpoint, render_mode="rgb_array")
-        env.reset()
-        images = env.render()
-        env.close()
-    assert images is not None
-    assert len(images) == 2
 
 
 def test_a_pickled_env_renders_again() -> None:

@@ -1,7 +1,5 @@
 """What a reset takes: seeds, masks, randomisation and options, each checked before anything is sent."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Mapping
@@ -14,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.resetting import neutral_actions, read_reset
 from lucky_transport.env.vector_env import VectorEnv
@@ -23,7 +20,7 @@ from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import SetResetOptionsRequest, SetResetOptionsResponse, SimulationContract
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from lucky_transport.testing.dial import DialEngine
+from lucky_transport.testing.stepping_contract import DialEngine
 from tests.support.scripted_engine import ScriptedEngine
 
 
@@ -153,14 +150,6 @@ def test_a_partial_reset_needs_an_engine_that_can_hold() -> None:
         with pytest.raises(LocalProtocolError, match="cannot hold envs while others step"):
             env.reset(options={"reset_mask": np.array([True, False, True])})
         env.step(np.zeros((3, 2)))
-
-
-def test_changing_the_mask_afterwards_changes_nothing() -> None:
-    mask = np.array([True, False, False])
-    request = read_reset(ToyEngine(3).spec, None, {"reset_mask": mask})
-    mask[:] = True
-    assert request.mask.tolist() == [True, False, False]
-    assert request.control.tolist() == [RESET, HOLD, HOLD]
 
 
 # options

@@ -1,7 +1,5 @@
 """Gymnasium's ways: `make_vec` finds our envs, which do what its own do, also in its wrappers."""
 
-from __future__ import annotations
-
 import copy
 import subprocess
 import sys

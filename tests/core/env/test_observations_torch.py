@@ -1,7 +1,5 @@
 """`observations_torch`: the newest observations as a tensor; copies to a GPU never see the frame after."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -14,14 +12,7 @@ from numpy.typing import NDArray
 from lucky_transport import api
 from lucky_transport.cuda import libcuda
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import (
-    ClosedError,
-    ConfigError,
-    DeviceError,
-    LocalProtocolError,
-    MissingExtra,
-    SpecError,
-)
+from lucky_transport.errors import ClosedError, ConfigError, DeviceError, LocalProtocolError, MissingExtra, SpecError
 from lucky_transport.process import unique_name
 from tests.core.test_fork import in_a_child
 from tests.support.fake_cuda import FakeDriver, FakeEvent, FakeStream, FakeTorch
@@ -100,22 +91,16 @@ def test_on_the_cpu_an_env_of_views_gives_the_memory_of_the_frame(endpoint: str,
         assert not view.flags.writeable
 
 
-@pytest.mark.parametrize("transport", ["inproc", "shm"])
-def test_it_shows_the_newest_frame_of_resets_steps_and_awaited_steps(transport: str, torch: FakeTorch) -> None:
-    with api.make("toy", 2, transport=transport) as env:
+@pytest.mark.parametrize(("transport", "mode"), [("inproc", "NextStep"), ("inproc", "SameStep"), ("shm", "NextStep")])
+def test_it_shows_the_newest_frame_of_resets_steps_and_awaited_steps(
+    transport: str, mode: str, torch: FakeTorch
+) -> None:
+    with api.make("toy", 2, transport=transport, autoreset_mode=mode, options={"episode_steps": 3}) as env:
         np.testing.assert_array_equal(env.reset(seed=2)[0], env.observations_torch("cpu").numpy())
-        for _ in range(3):
+        for _ in range(7):
             np.testing.assert_array_equal(step(env), env.observations_torch("cpu").numpy())
         env.step_async(np.zeros((2, *env.batch_spec.action.shape), np.float32))
         np.testing.assert_array_equal(env.step_wait()[0], env.observations_torch("cpu").numpy())
-
-
-def test_in_same_step_mode_it_shows_what_the_step_returned(torch: FakeTorch) -> None:
-    options = {"episode_steps": 3}
-    with api.make("toy", 2, transport="inproc", options=options, autoreset_mode="SameStep") as env:
-        env.reset(seed=3)
-        for _ in range(7):
-            np.testing.assert_array_equal(step(env), env.observations_torch("cpu").numpy())
 
 
 def test_a_device_of_another_kind_gets_a_copy(env: VectorEnv, torch: FakeTorch) -> None:

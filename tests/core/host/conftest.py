@@ -1,7 +1,5 @@
 """A host of a plain engine, and the transports over which a host is tried."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 
 import pytest

@@ -1,7 +1,5 @@
 """Agents are driven one call at a time, by one client at a time; contracts are an agent's, terms are a client's."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -12,12 +10,11 @@ from lucky_transport.call import Call
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, EngineFailed
+from lucky_transport.host.agent_step import NegotiatedTerms
 from lucky_transport.host.host import Host
-from lucky_transport.host.terms import NegotiatedTerms
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import (
     GetCameraFrameRequest,
-    ImageFrame,
     NamedImageFrame,
     NegotiateTaskRequest,
     ProgressReport,
@@ -61,16 +58,12 @@ class Noting(ScriptedEngine):
 
 
 class Filming(ToyEngine):
-    """Has one camera, called "front", that shows how far the first agent is."""
+    """Has one camera, called "front"."""
 
     def check_camera_requests(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> None:
         for request in requests:
             if request.name != "front":
                 raise ValueError(f"no camera {request.name!r}; there is: front")
-
-    def camera_frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
-        tick = self.state_of(env)[2]
-        return [NamedImageFrame(request.name, ImageFrame(frame_number=tick)) for request in requests]
 
 
 @pytest.fixture
@@ -116,13 +109,6 @@ def test_the_numbers_of_frames_start_again_with_a_reset(host: Host) -> None:
     numbers = [_step(host).observation.frame_number for _ in range(3)]
     _reset(host, "agent_0")
     assert [*numbers, _step(host).observation.frame_number] == [1, 2, 3, 2]
-
-
-def test_images_come_with_the_step_in_the_order_asked_for() -> None:
-    host = Host(Filming(2))
-    wanted = [GetCameraFrameRequest(name="front")] * 2
-    answer = _step(host, agent_name="agent_1", camera_requests=wanted)
-    assert [(one.name, one.frame.frame_number) for one in answer.camera_frames] == [("front", 1)] * 2
 
 
 def test_a_camera_that_raises_is_the_engines_failure() -> None:
@@ -206,14 +192,6 @@ def test_a_finished_run_gives_the_agents_back(host: Host) -> None:
     assert host.call(PROGRESS, ProgressReport("run", finished=True), Call("me")).accepted
     assert host.driver == ""
     assert host.agents.progress == ProgressReport("run", finished=True)
-
-
-def test_who_drives_over_the_hot_path_keeps_the_engine(host: Host) -> None:
-    lease = host.drive("the trainer", Buffers.allocate(host.spec))
-    with pytest.raises(Busy, match="driven by the trainer"):
-        _step(host)
-    lease.release()
-    assert _step(host).success
 
 
 # --- terms ---

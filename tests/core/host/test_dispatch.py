@@ -1,7 +1,5 @@
 """The dispatcher runs each method where the table says, and nothing slow delays anything else."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time
@@ -13,7 +11,6 @@ import pytest
 
 from lucky_transport.codec.flatbuffers import encode
 from lucky_transport.deadline import Deadline
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
     Busy,
     EngineFailed,
@@ -35,6 +32,7 @@ from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.rpc.workers.adaptive_executor import AdaptiveExecutor
 from lucky_transport.rpc.workers.guarded_reader import GuardedReader
 from tests.support.memory_pipe import memory_pipes
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, soon
 
 INLINE = method("AgentService/GetAgentSchema")
@@ -48,9 +46,8 @@ class Scene:
     """An engine with handlers of the test's own, behind a dispatcher that one thread feeds."""
 
     def __init__(self) -> None:
-        self.engine = ToyEngine(2)
-        self.handlers: dict[str, Any] = dict(self.engine.services)
-        self.streams: dict[str, Any] = dict(self.engine.streams)
+        self.handlers: dict[str, Any] = {}
+        self.streams: dict[str, Any] = {}
 
     def handle(self, which: Any, handler: Any) -> None:
         (self.handlers if which.stream is None else self.streams)[which.name] = handler
@@ -58,13 +55,7 @@ class Scene:
     @contextmanager
     def client(self, *, in_loop: bool = False, learns: bool = False, **options: Any) -> Iterator[ClientCalls]:
         """learns: with an executor that may run handlers on the feeding thread."""
-        scene = self
-
-        class Engine(ToyEngine):
-            services = property(lambda self: scene.handlers)  # type: ignore[assignment]
-            streams = property(lambda self: scene.streams)  # type: ignore[assignment]
-
-        self.host = Host(Engine(2))
+        self.host = Host(ScriptedEngine(2, services=self.handlers, streams=self.streams))
         self.dispatcher = Dispatcher(self.host, **options)
         pipe, end = memory_pipes(1 << 20)
         reading = GuardedReader("reader", lambda: None)

@@ -1,7 +1,5 @@
 """Who drives: one client, until it goes or is idle and cannot say that it goes; or all who did not attach, together."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -232,21 +230,6 @@ def shared(host: Host) -> DriverLease:
     return DriverLease(host, shared=True)
 
 
-def test_who_wants_the_engine_alone_waits_until_all_who_share_it_are_gone(host: Host, shared: DriverLease) -> None:
-    gone: set[str] = set()
-    for client in ("a", "b"):
-        step_as(shared, client, 3600.0, is_gone=lambda client=client: client in gone)
-    shared.attach("c", "the third")
-    for client, left in (("a", "b"), ("b", "")):
-        with pytest.raises(Busy, match="is driven by"):
-            step_as(shared, "c")
-        shared.leave(client) if client == "a" else gone.add(client)
-        if left:
-            assert host.driver == left
-    step_as(shared, "c")
-    assert host.driver == "the third"
-
-
 def test_who_wants_the_engine_alone_gets_it_when_none_who_share_it_calls(host: Host, shared: DriverLease) -> None:
     for client in ("a", "b"):
         step_as(shared, client, 0.0)
@@ -363,16 +346,3 @@ class Driving(RuleBasedStateMachine):
 
 
 TestDriving = Driving.TestCase
-
-
-def test_a_step_that_comes_after_its_client_has_gone_takes_nothing(host: Host) -> None:
-    lease = DriverLease(host)
-    lease.attach("a", "the first")
-    lease.detach("a")
-    with pytest.raises(Cancelled, match="client a has gone"):
-        step_as(lease, "a")
-    assert host.driver == ""
-    step_as(lease, "b")
-    lease.leave("b")
-    lease.attach("a", "the first")  # and is back
-    step_as(lease, "a")

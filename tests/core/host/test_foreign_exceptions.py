@@ -1,7 +1,5 @@
 """Whatever an engine's code raises ends the exchange or call with EngineFailed; only the program's own signals pass."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

@@ -1,20 +1,22 @@
-"""The host: one lock, one driver, the driver's own memory, and words for every refusal."""
-
-from __future__ import annotations
+"""The host: one lock, one driver, the driver's own memory, words for every refusal, and answers that become bytes."""
 
 import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 
 from lucky_transport.call import Call
+from lucky_transport.codec.flatbuffers import encode
 from lucky_transport.deadline import Deadline
-from lucky_transport.engine import HOLD, RESET, Buffers, Handler
+from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
     MAX_TEXT_BYTES,
@@ -26,14 +28,20 @@ from lucky_transport.errors import (
     PeerTimeout,
     UnknownName,
 )
+from lucky_transport.host.encoding import encode_answer, response_encoder
 from lucky_transport.host.host import Host
 from lucky_transport.messages import (
     GetAgentSchemaRequest,
     GetJointStateRequest,
     GetMujocoInfoRequest,
     GetMujocoInfoResponse,
+    ImageFrame,
 )
 from lucky_transport.messages.methods import method
+from lucky_transport.rpc.typed import CallStream
+from lucky_transport.shm.slot_files.image_store import SLOTS
+from tests.core.shm.test_images import Ends
+from tests.support.message_strategies import messages
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
@@ -45,16 +53,7 @@ JOINTS = method("MujocoService/GetJointState")
 
 
 class Dirty(ToyEngine):
-    """Rewards even a reset, and answers one method in whatever way `answer` says."""
-
-    def __init__(self, answer: Handler | None = None) -> None:
-        super().__init__(3, reset_ticks=1)
-        self._answer = answer
-        self.closed = 0
-
-    @property
-    def services(self) -> Mapping[str, Handler]:
-        return super().services if self._answer is None else {**super().services, INFO.name: self._answer}
+    """Rewards even a reset."""
 
     def step(self, control: NDArray[np.uint8] | None) -> None:
         super().step(control)
@@ -62,9 +61,6 @@ class Dirty(ToyEngine):
         out.rewards[:] = 7
         out.terminated[:] = out.truncated[:] = 1
         out.signals[:] = 9
-
-    def close(self) -> None:
-        self.closed += 1
 
 
 def _buffers(host: Host) -> Buffers:
@@ -92,13 +88,6 @@ def test_a_released_drivers_buffers_are_never_touched_again(host: Host) -> None:
     assert first.observations.tobytes() == kept.tobytes() != second.observations.tobytes()
 
 
-def test_a_second_driver_is_refused_by_the_firsts_name(host: Host) -> None:
-    host.drive("the first", _buffers(host))
-    assert host.driver == "the first"
-    with pytest.raises(Busy, match=r"engine 'toy' is driven by the first; close that client first, or start another"):
-        host.drive("the second", _buffers(host))
-
-
 def test_an_idle_driver_can_be_replaced_and_then_drives_no_more(host: Host) -> None:
     old = host.drive("idle one", _buffers(host), is_idle=lambda: True)
     host.drive("busy one", _buffers(host))
@@ -116,7 +105,7 @@ def test_releasing_twice_is_releasing_once(host: Host) -> None:
 
 
 def test_reset_envs_have_no_outcome_whatever_the_engine_wrote() -> None:
-    host = Host(Dirty())
+    host = Host(Dirty(3, reset_ticks=1))
     buffers = _buffers(host)
     host.drive("me", buffers).step(np.array([RESET, 0, HOLD], np.uint8))
     assert buffers.rewards.tolist() == [0, 7, 7]
@@ -125,34 +114,13 @@ def test_reset_envs_have_no_outcome_whatever_the_engine_wrote() -> None:
     assert (buffers.signals[:, 1:] == 9).all()
 
 
-def test_a_command_of_the_engine_waits_for_the_step_in_progress() -> None:
-    """Commands and steps never run at the same time, whatever threads they come from."""
-    inside, overlaps = threading.Lock(), []
-
-    def hold(request: Any) -> Any:
-        overlaps.append(not inside.acquire(blocking=False))
-        time.sleep(0.0001)
-        inside.release()
-        return request
-
-    host = Host(ScriptedEngine(on_step=hold, services={JOINTS.name: hold}))
-    lease = host.drive("me", _buffers(host))
-    caller = threading.Thread(target=lambda: [host.call(JOINTS, GetJointStateRequest()) for _ in range(200)])
-    caller.start()
-    for _ in range(20):
-        lease.step()
-    caller.join()
-    assert len(overlaps) == 220
-    assert not any(overlaps)
-
-
 def test_closing_ends_the_engine_once_and_refuses_new_drivers() -> None:
-    engine = Dirty()
-    host = Host(engine)
+    closed: list[bool] = []
+    host = Host(ScriptedEngine(on_close=lambda: closed.append(True)))
     lease = host.drive("me", _buffers(host))
     host.close()
     host.close()
-    assert engine.closed == 1
+    assert closed == [True]
     with pytest.raises(ClosedError, match="the engine is closing"):
         host.drive("late", _buffers(host))
     with pytest.raises(ClosedError, match="the engine is closing"):
@@ -191,7 +159,7 @@ def test_no_error_says_more_than_every_wire_can_carry(letter: str, raised: type[
     def refuse(request: GetMujocoInfoRequest) -> GetMujocoInfoResponse:
         raise raised(letter * length)
 
-    host = Host(Dirty(refuse))
+    host = Host(ScriptedEngine(services={INFO.name: refuse}))
     for length in (1, 700, 100_000):
         with pytest.raises(UnknownName if raised is UnknownName else EngineFailed) as caught:
             host.call(INFO, GetMujocoInfoRequest())
@@ -245,3 +213,92 @@ def test_a_stream_whose_call_is_over_does_not_begin(
     call.end()
     with pytest.raises(error, match=COUNTING.name):
         next(host.stream(COUNTING, COUNTING.request(), call))
+
+
+_CAMERA = method("CameraService/StreamCamera")
+_IMAGE = bytes(range(48))
+
+
+class Stream(Ends):
+    """A stream of images in shared memory, as a handler's call has it, and who reads them."""
+
+    def __init__(self, base: Path) -> None:
+        super().__init__(base)
+        self.call = cast(Any, SimpleNamespace(image_sink=self.image_sink))
+
+    def drawn(self, **fields: Any) -> Any:
+        """Return a frame whose image was drawn in place."""
+        buffer = self.image_sink.buffer(len(_IMAGE))
+        buffer[:] = _IMAGE
+        return ImageFrame(buffer, width=4, height=4, channels=3, **fields)
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Iterator[Stream]:
+    made = Stream(tmp_path / "segment")
+    yield made
+    made.image_sink.end(lost=True)
+    made.store.close()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(frame=messages(ImageFrame))
+def test_the_message_is_the_same_whether_its_image_was_drawn_in_place_or_copied(
+    stream: Stream, frame: ImageFrame
+) -> None:
+    drawn, places = encode_answer(_CAMERA, stream.call, replace(frame, data=stream.drawn().data))
+    stream.image_sink.take_back(places)
+    copied, places = encode_answer(_CAMERA, stream.call, replace(frame, data=_IMAGE))
+    stream.image_sink.take_back(places)
+    assert drawn == copied == encode(replace(frame, data=b""))
+
+
+@pytest.mark.parametrize("is_drawn", [True, False], ids=["drawn", "copied"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("width", "four"), ("frame_number", -1), ("timestamp_ms", None), ("format", b"\xff")],
+)
+def test_a_frame_that_cannot_be_encoded_is_the_engines_fault_and_keeps_no_slot(
+    stream: Stream, is_drawn: bool, field: str, value: Any
+) -> None:
+    for _ in range(SLOTS + 1):
+        frame = stream.drawn() if is_drawn else ImageFrame(_IMAGE, width=4, height=4, channels=3)
+        setattr(frame, field, value)
+        with pytest.raises(EngineFailed, match=rf"answer to .*StreamCamera is no ImageFrame: .*{field}"):
+            encode_answer(_CAMERA, stream.call, frame)
+    assert len(stream.files) == 1
+
+
+def test_an_image_that_is_no_bytes_is_the_engines_fault(stream: Stream) -> None:
+    with pytest.raises(EngineFailed, match=r"answer to .*StreamCamera is no ImageFrame: .*data"):
+        encode_answer(_CAMERA, stream.call, ImageFrame(cast(Any, "text"), width=4, height=4, channels=3))
+
+
+@pytest.mark.parametrize("item", [None, b"raw", 7, ImageFrame])
+def test_an_item_of_another_class_is_the_engines_fault(stream: Stream, item: Any) -> None:
+    named = rf"the engine's answer to .*StreamCamera is no ImageFrame: it is {type(item).__name__}"
+    with pytest.raises(EngineFailed, match=named):
+        encode_answer(_CAMERA, stream.call, item)
+    with pytest.raises(EngineFailed, match=named):
+        response_encoder(_CAMERA)(item)
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_a_reader_of_growing_images_lets_go_of_the_files_they_left(stream: Stream, copy: bool) -> None:
+    sizes = [1 << bits for bits in range(12, 24)]
+    mapped: list[int] = []
+
+    def items() -> Iterator[Any]:
+        for size in sizes:
+            payload, places = encode_answer(_CAMERA, stream.call, ImageFrame(bytes([size.bit_length()]) * size))
+            yield stream.reader.claim(payload, places)
+            mapped.append(len(stream.reader.files))
+
+    coming = items()
+    call = SimpleNamespace(recv=lambda: next(coming, None), is_ended=lambda: True, cancel=lambda: None, dropped=0)
+    calls = SimpleNamespace(images=stream.reader)
+    frames = CallStream(cast(Any, calls), cast(Any, call), ImageFrame, copy)
+    seen = [(len(frame.data), frame.data[0], frame.data[-1]) for frame in frames]
+    assert seen == [(size, size.bit_length(), size.bit_length()) for size in sizes]
+    assert max(mapped) == 1
+    assert not stream.reader.files

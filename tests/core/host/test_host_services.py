@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from lucky_transport.hookspecs import ForeignServicesInfo
 from lucky_transport.host import foreign
 from lucky_transport.host.foreign import InstalledServices
 from lucky_transport.host.host import Host
-from lucky_transport.host.service_switch import ServiceSwitch, parse_rates
+from lucky_transport.host.service_switch import ServiceSwitch
 from lucky_transport.messages import (
     GetAgentSchemaRequest,
     NegotiateTaskRequest,
@@ -326,19 +325,3 @@ def test_ticks_that_a_limit_holds_back_are_not_left_out(monkeypatch: pytest.Monk
     assert (next(ticks), call.dropped) == (1, 0)
     now.s += 0.5
     assert (next(ticks), call.dropped) == (6, 4)
-
-
-def test_limits_are_read_by_name() -> None:
-    assert parse_rates(["a/b=5", "C*=0.5"]) == {"a/b": 5.0, "C*": 0.5}
-
-
-def test_a_refusal_names_engine_method_and_command(switch: ServiceSwitch) -> None:
-    switch.command = "lucky-transport services shm://demo"
-    switch.change(off=["TelemetryService"])
-    text = (
-        "engine 'toy' does not answer /hazel.rpc.TelemetryService/StreamTelemetry: TelemetryService is switched off; "
-        "its user switches it on: lucky-transport services shm://demo --on TelemetryService"
-    )
-    with pytest.raises(Unimplemented, match=re.escape(text)):
-        switch.check(TELEMETRY)
-    switch.check(JOINTS)

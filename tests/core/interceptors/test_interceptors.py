@@ -1,7 +1,5 @@
 """Interceptors: what they see and may change, in what order, on both sides; without any, nothing is in the way."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -13,7 +11,6 @@ import pytest
 
 import lucky_transport
 from lucky_transport import api
-from lucky_transport.call import Call
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.toy import ToyEngine
@@ -32,6 +29,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.transport import Capabilities, Transport
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until, until_in_loop
 
 GET_SCHEMA = method("AgentService/GetAgentSchema")
@@ -99,24 +97,15 @@ def _name_of(error: BaseException | None, none: str) -> str:
     return none if error is None else type(error).__name__
 
 
-class _Counts(ToyEngine):
-    """Its telemetry is three frames; one of its methods fails."""
-
-    def __init__(self) -> None:
-        super().__init__(2, obs_size=3)
-
-    @property
-    def streams(self) -> Any:
-        return {**super().streams, TELEMETRY.name: self._three}
-
-    def _three(self, request: Any, call: Call) -> Iterator[TelemetryFrame]:
-        for number in range(3):
-            yield TelemetryFrame(frame_number=number)
+def counting() -> ScriptedEngine:
+    """Return an engine whose telemetry is three frames."""
+    frames = [TelemetryFrame(frame_number=number) for number in range(3)]
+    return ScriptedEngine(2, obs_size=3, streams={TELEMETRY.name: lambda request, call: iter(frames)})
 
 
 @pytest.fixture(params=["inproc", "shm"])
 def endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
-    with api.serve(_Counts(), f"{request.param}://{unique_name()}") as serving:
+    with api.serve(counting(), f"{request.param}://{unique_name()}") as serving:
         yield str(serving.endpoints[0])
 
 
@@ -221,7 +210,7 @@ def test_an_interceptor_may_change_actions_and_requests_and_answer_itself(endpoi
 
     with (
         opened(endpoint, Scripted(change, act)) as transport,
-        api.serve(_Counts(), "inproc://plain"),
+        api.serve(counting(), "inproc://plain"),
         opened("inproc://plain") as plain,
     ):
         for one in (transport, plain):
@@ -269,10 +258,7 @@ async def test_asyncio_calls_and_streams_pass_through_too(endpoint: str) -> None
 def test_a_call_whose_task_is_cancelled_is_told_as_cancelled() -> None:
     notes = Notes()
 
-    class Slow(ToyEngine):
-        @property
-        def call_handlers(self) -> Any:
-            return {GET_SCHEMA.name: lambda request, call: call.wait(PATIENCE_S) and None}
+    slow = {GET_SCHEMA.name: lambda request, call: call.wait(PATIENCE_S) and None}
 
     async def use(endpoint: str) -> None:
         async with lucky_transport.connect_async(endpoint, interceptors=[notes]) as client:
@@ -283,7 +269,7 @@ def test_a_call_whose_task_is_cancelled_is_told_as_cancelled() -> None:
                 await task
             await until_in_loop(lambda: len(notes.notes) == 2)
 
-    with api.serve(Slow(1), f"shm://{unique_name()}") as serving:
+    with api.serve(ScriptedEngine(call_handlers=slow), f"shm://{unique_name()}") as serving:
         asyncio.run(use(str(serving.endpoints[0])))
     assert notes.notes == ["client GetAgentSchema", "cancelled"]
 
@@ -302,7 +288,7 @@ def test_the_engines_handlers_streams_and_steps_have_interceptors_of_their_own(s
 
     notes = Details()
     with (
-        api.serve(_Counts(), f"{scheme}://{unique_name()}", interceptors=[notes]) as serving,
+        api.serve(counting(), f"{scheme}://{unique_name()}", interceptors=[notes]) as serving,
         api.open_transport(serving.endpoints[0]) as transport,
     ):
         transport.step(zeros(transport), np.ones(2, np.uint8))
@@ -370,7 +356,7 @@ def test_both_sides_see_the_frame_of_the_step(slots: int) -> None:
 
     with (
         api.serve(
-            _Counts(), f"shm://{unique_name()}", observation_slots=slots, interceptors=[seen_by(engine)]
+            counting(), f"shm://{unique_name()}", observation_slots=slots, interceptors=[seen_by(engine)]
         ) as serving,
         opened(str(serving.endpoints[0]), seen_by(client)) as transport,
     ):

@@ -1,7 +1,5 @@
 """A pair of ends with the handlers that the tests of calls use."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

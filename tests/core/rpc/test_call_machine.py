@@ -1,7 +1,6 @@
-"""The tables of calls, and random lives of calls against a plain model: two queues and what each side has said."""
+"""Random lives of calls against a plain model, and how a call names its method."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,54 +8,26 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from lucky_transport.codec.envelope import Kind
+from lucky_transport.codec.envelope import Envelope, Kind, decode_compact, decode_envelope, encode_envelope
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Cancelled, EngineFailed, LocalProtocolError, PeerTimeout, RemoteProtocolError
+from lucky_transport.errors import (
+    Cancelled,
+    EngineFailed,
+    LocalProtocolError,
+    PeerTimeout,
+    RemoteProtocolError,
+    SpecError,
+    Unimplemented,
+)
 from lucky_transport.messages.methods import Flow
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
-from lucky_transport.rpc.lifecycle import CLIENT_SENDS, SERVER_SENDS, Shape, StreamState, after, opened
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.requests import FIRST_NUMBER, MethodNameDecoder, MethodNameEncoder
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from tests.support.memory_pipe import memory_pipes
-
-
-def reachable(shape: Shape) -> set[StreamState]:
-    """Return every state that a call of that shape can be in."""
-    seen, waiting = {opened(shape)}, [opened(shape)]
-    while waiting:
-        state = waiting.pop()
-        for table in (CLIENT_SENDS, SERVER_SENDS):
-            new = set(table[state].values()) - seen
-            seen |= new
-            waiting.extend(new)
-    return seen
-
-
-@pytest.mark.parametrize("shape", Shape)
-def test_a_call_of_any_shape_carries_what_its_shape_says_and_ends(shape: Shape) -> None:
-    states = reachable(shape)
-    assert StreamState.ENDED in states
-    assert any(Kind.STREAM_ITEM in CLIENT_SENDS[state] for state in states) == bool(shape & Shape.CLIENT_STREAM)
-    assert any(Kind.STREAM_ITEM in SERVER_SENDS[state] for state in states) == bool(shape & Shape.SERVER_STREAM)
-    assert any(Kind.RESPONSE in SERVER_SENDS[state] for state in states) != bool(shape & Shape.SERVER_STREAM)
-    assert any(Kind.HALF_CLOSE in CLIENT_SENDS[state] for state in states) == bool(shape & Shape.CLIENT_STREAM)
-
-
-@pytest.mark.parametrize("table", [CLIENT_SENDS, SERVER_SENDS], ids=["client", "server"])
-def test_each_end_can_end_every_call_once(table: dict[StreamState, dict[Kind, StreamState]]) -> None:
-    gives_up = Kind.CANCEL if table is CLIENT_SENDS else Kind.ERROR
-    assert set(table) == set(StreamState)
-    for state, row in table.items():
-        assert (row.get(gives_up) is StreamState.ENDED) == (state is not StreamState.ENDED)
-    assert not table[StreamState.ENDED]
-
-
-def test_what_is_not_in_the_table_is_the_fault_of_the_end_that_sends_it() -> None:
-    with pytest.raises(LocalProtocolError, match="cannot send the response: a call is ended; open another one"):
-        after(SERVER_SENDS, StreamState.ENDED, Kind.RESPONSE, lambda: "a call", ours=True)
-    with pytest.raises(RemoteProtocolError, match="the peer sent a half-close, but a call is awaiting one response"):
-        after(CLIENT_SENDS, StreamState.HALF_CLOSED_ONE, Kind.HALF_CLOSE, lambda: "a call", ours=False)
+from tests.support.memory_pipe import CallPair, MemoryPipe, memory_pipes
+from tests.support.waiting import soon
 
 
 def has_credit(end: Any) -> bool:
@@ -119,6 +90,7 @@ class Calls(RuleBasedStateMachine):
         except (LocalProtocolError, Cancelled, EngineFailed):
             assert model.closed_up or model.end
         else:
+            assert not model.closed_up
             model.up.append(item)
         self.exchange()
 
@@ -155,6 +127,7 @@ class Calls(RuleBasedStateMachine):
         except (LocalProtocolError, Cancelled):
             assert model.end or not model.shape & Shape.SERVER_STREAM
         else:
+            assert model.shape & Shape.SERVER_STREAM
             model.down.append(item)
         self.exchange()
 
@@ -211,8 +184,8 @@ class Calls(RuleBasedStateMachine):
     @invariant()
     def both_sides_know_the_same_calls(self) -> None:
         still_open = sum(not model.end for model in self.live)
-        assert self.server.open_calls == still_open
-        assert self.client.open_calls == still_open
+        assert len(self.server.open_calls) == still_open
+        assert len(self.client.open_calls) == still_open
 
     def teardown(self) -> None:
         self.client.close()
@@ -221,3 +194,119 @@ class Calls(RuleBasedStateMachine):
 
 TestCalls = Calls.TestCase
 TestCalls.settings = settings(stateful_step_count=40)
+
+
+def test_the_second_request_of_a_method_is_a_plain_one(
+    open_pair: Callable[..., CallPair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records: list[bytes] = []
+    push = MemoryPipe.try_push
+
+    def noted(self: MemoryPipe, record: bytes, *said: int) -> bool:
+        if self is pair.client_pipe:
+            records.append(bytes(record))
+        return push(self, record, *said)
+
+    monkeypatch.setattr(MemoryPipe, "try_push", noted)
+    pair = open_pair()
+    for payload in (b"1", b"2", b"3"):
+        assert pair.client.unary("/t/echo", payload, soon()) == payload
+    first, *others = records
+    assert decode_envelope(first).path == "/t/echo"
+    assert [isinstance(fields, tuple) and fields[3] == FIRST_NUMBER + 1 for fields in map(decode_compact, others)] == [
+        True,
+        True,
+    ]
+    assert [call.name for call in pair.begun] == ["/t/echo"] * 3
+
+
+def test_metadata_and_streams_go_by_the_number_too(pair: CallPair) -> None:
+    pair.client.unary("/t/headers", b"", soon())
+    sent = (("key", "1"), ("key", "ä"), ("raw-bin", b"\xff\x00"))
+    assert pair.client.unary("/t/headers", b"", soon(), sent) == repr(sent).encode()
+    for _ in range(2):
+        call = pair.client.open("/t/count", b"2", shape=Shape.SERVER_STREAM)
+        assert [call.recv(soon()) for _ in range(3)] == [b"0", b"1", None]
+        assert call.trailing == (("sent", "2"),)
+
+
+def test_a_request_that_travels_in_pieces_gives_a_number_once_it_was_answered(
+    open_pair: Callable[..., CallPair],
+) -> None:
+    pair = open_pair(capacity=4096)
+    with pytest.raises(EngineFailed):
+        pair.client.unary("/t/fail", bytes(9000), soon())
+    for _ in range(2):
+        assert pair.client.unary("/t/echo", bytes(9000), soon()) == bytes(9000)
+    assert pair.client.unary("/t/echo", b"x", soon()) == b"x"
+    with pytest.raises(EngineFailed):
+        pair.client.unary("/t/fail", bytes(9000), soon())
+    assert [call.name for call in pair.begun] == ["/t/fail", "/t/echo", "/t/echo", "/t/echo", "/t/fail"]
+    assert [
+        call.method >= FIRST_NUMBER and call.method != FIRST_NUMBER + call.correlation_id for call in pair.begun
+    ] == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize("may_wait", [True, False])
+@pytest.mark.parametrize(("path", "shape"), [("/t/echo", Shape.UNARY), ("/t/count", Shape.SERVER_STREAM)])
+def test_a_long_request_gives_a_number_once_its_call_has_ended_well(
+    path: str, shape: Shape, may_wait: bool, pair: CallPair
+) -> None:
+    long_count = b"2" + b" " * 1500
+    for _ in range(2):
+        call = pair.client.open(path, long_count, shape=shape, may_wait=may_wait)
+        assert call.wait_end(soon())
+    first, second = pair.begun
+    assert first.method == FIRST_NUMBER + first.correlation_id
+    assert second.method == first.method
+
+
+def test_a_long_request_that_was_refused_gave_no_number(open_pair: Callable[..., CallPair]) -> None:
+    pair = open_pair(max_message_bytes=5000)
+    for length, is_taken in ((9000, False), (9000, False), (4000, True), (9000, False), (4000, True)):
+        if is_taken:
+            assert len(pair.client.unary("/t/echo", bytes(length), soon())) == length
+        else:
+            with pytest.raises(SpecError, match="a message of 9000 bytes, the limit is 5000"):
+                pair.client.unary("/t/echo", bytes(length), soon())
+
+
+def test_there_are_only_so_many_numbers_and_the_other_methods_go_by_name() -> None:
+    book = MethodNameEncoder()
+    for call in range(1, 3000):
+        book.left(f"/s/{call}", call)
+    assert book.get("/s/1024") == FIRST_NUMBER + 1024
+    assert book.get("/s/1025") is None
+    assert book.number("/s/5000", 5000) == 0
+
+
+def test_a_method_without_a_name_is_unknown_and_costs_nobody_the_connection(pair: CallPair) -> None:
+    for _ in range(2):
+        with pytest.raises(Unimplemented):
+            pair.client.unary("", b"", soon())
+    assert pair.client.unary("/t/echo", b"x", soon()) == b"x"
+
+
+def test_a_number_that_was_never_given_drops_the_caller() -> None:
+    pipe, end = memory_pipes()
+    calls = ServerCalls(end, list[ServerCall]().append)
+    pipe.try_push(encode_envelope(Envelope(FIRST_NUMBER + 9, 1, Kind.REQUEST)))
+    with pytest.raises(
+        RemoteProtocolError, match=f"method {FIRST_NUMBER + 9}, a number that this caller has not given"
+    ):
+        calls.feed()
+
+
+def test_a_caller_cannot_make_the_engine_remember_without_end() -> None:
+    book = MethodNameDecoder()
+    for call in range(8192):
+        book.note(FIRST_NUMBER + call, call, f"/s/{call}")
+    with pytest.raises(RemoteProtocolError, match="given 8192 methods numbers, and gives one more"):
+        book.note(FIRST_NUMBER + 8192, 8192, "/s/8192")
+
+
+def test_a_number_is_only_ever_that_of_the_call_that_gives_it() -> None:
+    book = MethodNameDecoder()
+    book.note(FIRST_NUMBER + 1, 1, "/s/honest")
+    book.note(FIRST_NUMBER + 1, 2, "/s/thief")
+    assert book[FIRST_NUMBER + 1] == "/s/honest"

@@ -1,7 +1,5 @@
 """What leaves through a pipe: in its order, in fragments where it is long, and no more than the peer has granted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -9,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.codec.envelope import IMAGE_BYTES, Envelope, Kind, decode_envelope, encode_envelope
-from lucky_transport.errors import RemoteProtocolError, SpecError
+from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.rpc.flow_control import EVERY, LATEST, ReceiveWindow, SendWindow, WindowSize
 from lucky_transport.rpc.fragments import Assemblies, TooLarge
 from lucky_transport.rpc.images import ImageRef
-from lucky_transport.rpc.outgoing import Outgoing
-from lucky_transport.rpc.send_queue import SendQueue
+from lucky_transport.rpc.send_queue import Outgoing, SendQueue
 from tests.support.memory_pipe import MemoryPipe, cut, memory_pipes
 
 
@@ -104,15 +101,6 @@ def test_every_piece_fits_and_together_they_are_the_record(length: int, largest:
     assemblies = Assemblies()
     results = [assemblies.add(decode_envelope(part)) for part in parts]
     assert results == [None] * (len(parts) - 1) + [record]
-
-
-def test_what_fits_is_not_cut() -> None:
-    assert list(cut(b"x" * 300, 1, 300)) == [b"x" * 300]
-
-
-def test_a_ring_without_room_for_a_piece_is_refused() -> None:
-    with pytest.raises(SpecError, match="make the rings larger"):
-        list(cut(b"x" * 300, 1, 100))
 
 
 @given(order=st.permutations([1] * 4 + [2] * 4 + [3] * 4))

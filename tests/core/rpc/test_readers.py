@@ -1,7 +1,5 @@
 """Who reads a connection for whom: threads by turns, or an event loop, whatever a callback raises."""
 
-from __future__ import annotations
-
 import asyncio
 import queue
 import random
@@ -151,24 +149,6 @@ def test_answers_in_another_order_reach_their_callers(wire: Wire, peer: Any) -> 
     assert all(in_threads(12, lambda _: flat_out(wire, WARM)))
 
 
-def test_a_caller_that_goes_away_in_the_middle_keeps_nobody_waiting(wire: Wire, peer: Any) -> None:
-    peer()
-
-    def call_and_go(index: int) -> float:
-        dice = random.Random(index)
-        slowest = 0.0
-        for _ in range(6):
-            for _ in range(dice.randrange(100, 300)):
-                start = time.monotonic()
-                assert wire.ask()
-                slowest = max(slowest, time.monotonic() - start)
-            time.sleep(dice.random() * 0.02)
-        return slowest
-
-    # Not a measurement: a caller that were forgotten would wait for its deadline of PATIENCE_S.
-    assert max(in_threads(8, call_and_go)) < PATIENCE_S / 2
-
-
 def test_the_last_caller_is_answered_though_all_others_left(wire: Wire, peer: Any) -> None:
     late: list[Question] = []
     slow = Question()
@@ -255,7 +235,7 @@ def test_a_record_whose_handling_is_interrupted_is_handled_by_the_next_leader_if
     def on_record(question: Question) -> None:
         handled.append(question)
         if not may_be_done_again:
-            waiters.record = None
+            waiters.redo = None
         if len(handled) == 1:
             raise Interrupted
         question.answered = True

@@ -1,7 +1,5 @@
 """Worlds whose every doing a test decides."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager

@@ -1,20 +1,22 @@
-"""Sessions that run freely, and readers who look at them."""
-
-from __future__ import annotations
+"""Sessions that run freely, readers who look at them, and what is recorded of them to see them again."""
 
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lucky_transport.call import Call
+from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import PeerTimeout, SessionEnded
-from lucky_transport.messages import GetLatestRequest, SessionSnapshot
+from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorlds
+from lucky_transport.errors import PeerTimeout, SessionEnded, SpecError
+from lucky_transport.messages import GetLatestRequest, RecordedActions, SessionAction, SessionRecording, SessionSnapshot
 from lucky_transport.sessions import service
-from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.service import session_handlers
 from lucky_transport.sessions.sessions import Sessions
 from tests.support.waiting import PATIENCE_S, until
@@ -26,7 +28,7 @@ def test_a_session_that_runs_goes_on_by_itself_until_its_world_is_over(sessions:
     sessions.run(session, 0)
     until(lambda: sessions.state(session).is_over)
     state = sessions.state(session)
-    assert (state.ticks, state.result, state.phase) == (50, "done", Phase.OVER)
+    assert (state.ticks, state.result, state.phase) == (50, "done", "over")
     until(lambda: sessions.state(session).rate_hz is None)
     assert sessions.state(session).rate_hz is None
     assert sessions.latest(session).ticks == 50
@@ -169,7 +171,7 @@ def test_a_world_that_breaks_while_it_runs_ends_its_session(sessions: Sessions, 
     sessions.run(session, 0)
     with pytest.raises(SessionEnded, match="three is one too many"):
         sessions.latest(session, 100)
-    assert sessions.state(session).phase is Phase.FAILED
+    assert sessions.state(session).phase == "failed"
 
 
 def test_the_slowest_rate_there_is_holds_up_nobody_else(sessions: Sessions) -> None:
@@ -201,3 +203,69 @@ def test_a_session_that_is_told_its_rate_again_and_again_ticks_no_faster(session
         sessions.run(session, 0.001)
         time.sleep(0.001)
     assert sessions.state(session).ticks == 1
+
+
+_MOVES = st.lists(st.tuples(st.integers(0, 4), st.lists(st.booleans(), max_size=3), st.booleans()), max_size=8)
+
+
+@given(_MOVES)
+def test_a_recording_that_travelled_shows_the_same_world_again(moves: list[tuple[int, list[bool], bool]]) -> None:
+    sessions = Sessions(CartPoleWorlds(), "cartpole")
+    try:
+        session = sessions.create(options={"wind": 4.0, "initial_angle": 0.0}, record=True)
+        last = sessions.advance(session, 0)
+        for ticks, pushes, through_queue in moves:
+            commands = [CartPoleCommand(push) for push in pushes]
+            if through_queue:
+                sessions.act(session, commands)
+            last = sessions.advance(session, ticks, () if through_queue else commands)
+        recording = decode(SessionRecording, encode(sessions.recording(session)))
+        shown = sessions.advance(sessions.replay(recording), 1000)
+        assert (shown.observation, shown.ticks, shown.score) == (last.observation, last.ticks, last.score)
+        assert shown.is_over
+    finally:
+        sessions.close()
+
+
+def test_a_recorded_session_without_a_seed_gets_one(sessions: Sessions, worlds: Any) -> None:
+    session = sessions.create(record=True)
+    sessions.advance(session)
+    assert sessions.recording(session).seed == worlds.made[0].seed
+
+
+def test_a_restart_begins_the_recording_anew(sessions: Sessions, worlds: Any) -> None:
+    session = sessions.create(seed=1, record=True)
+    sessions.advance(session, 3, [worlds.action(5)])
+    sessions.restart(session, 2)
+    assert sessions.recording(session) == SessionRecording("plain", 2, "{}")
+
+
+def test_a_recording_that_is_shown_takes_no_actions(sessions: Sessions, worlds: Any) -> None:
+    session = sessions.create(seed=1, record=True)
+    sessions.advance(session, 4, [worlds.action(5)])
+    shown = sessions.replay(sessions.recording(session))
+    sessions.act(shown, [worlds.action(7)])
+    assert sessions.advance(shown, 1, [worlds.action(9)]).observation.total == 5
+
+
+@pytest.mark.parametrize(
+    ("recording", "finding"),
+    [
+        (SessionRecording("moon", 1), "no map 'moon'; there are flat"),
+        (SessionRecording("flat", 1, '{"wind": "strong"}'), "option wind='strong'; expected numbers for"),
+        (SessionRecording("flat", 1, '{"sails": 2}'), "option sails=2; expected numbers for"),
+        (
+            SessionRecording("flat", 1, "", 9, [RecordedActions(4, [SessionAction(b"no action")])]),
+            r"recording\.actions before tick 4: action 0 is no CartPoleCommand: .*; replay a recording of",
+        ),
+        *(
+            (SessionRecording("flat", 1, text), r"recording\.options_json .* is no JSON.*; send an object such as")
+            for text in ("{", "[1]", "7", "null", '{"wind": NaN}', '{"wind": 1e999}', "[" * 100_000)
+        ),
+    ],
+)
+def test_a_recording_of_what_cannot_be_is_refused_at_once(recording: SessionRecording, finding: str) -> None:
+    with closing(Sessions(CartPoleWorlds(), "cartpole")) as sessions:
+        with pytest.raises(SpecError, match=finding):
+            sessions.replay(recording)
+        assert sessions.ids() == []

@@ -1,7 +1,5 @@
 """What tests of pipes share: a listener, a client that meets it, other processes, and no descriptor left behind."""
 
-from __future__ import annotations
-
 import gc
 import os
 import select
@@ -18,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.listener.poller import Poller
+from tests.core.test_fork import in_a_child
 from tests.support.waiting import soon, until, until_none_left
 
 #: Starts a Python process with this code, arguments and descriptors; its output is a pipe of text lines.
@@ -160,19 +158,15 @@ def advance_until(listener: Listener, done: Callable[[], bool]) -> list[MemfdPip
 
 def assert_refused_in_a_child(*uses: Callable[[], object], close: Callable[[], object] = lambda: None) -> None:
     """Have a forked child use what is its parent's: each use is a ClosedError that says so. It closes it, too."""
-    pid = os.fork()
-    if not pid:
-        refused = 0
-        try:
-            for use in uses:
-                try:
-                    use()
-                except ClosedError as error:
-                    refused += "belongs to the parent process; connect again after fork()" in str(error)
-            close()
-        finally:
-            os._exit(refused)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == len(uses)
+
+    def are_refused() -> bool:
+        for use in uses:
+            with pytest.raises(ClosedError, match=r"belongs to the parent process; connect again after fork\(\)"):
+                use()
+        close()
+        return True
+
+    assert in_a_child(are_refused)
 
 
 # -- event loops

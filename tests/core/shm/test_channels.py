@@ -1,7 +1,5 @@
 """Channels and words: what either side of an exchange publishes, waits for and refuses."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time
@@ -59,44 +57,10 @@ def mapping() -> mmap:
 Ends = tuple[native.ClientChannel, native.EngineChannel]
 
 
-def exchanged(ends: Ends, status: int = 0) -> int:
-    """Have the engine take plain actions and publish; return what the client receives."""
-    client, engine = ends
-    client.send(STILL, None)
-    engine.next(0)
-    engine.publish(status)
-    return client.recv(0)
-
-
 @pytest.fixture
 def ends(mapping: mmap) -> Ends:
     """A client and an engine over one mapping."""
     return a_client(mapping), an_engine(mapping)
-
-
-def test_an_exchange_moves_each_counter_by_one(mapping: mmap, ends: Ends) -> None:
-    client, engine = ends
-    actions = np.arange(6, dtype=np.float32).reshape(3, 2) / 10
-    assert client.send(actions, None) == Result.FRAME
-    assert engine.next(0) == Result.HAS_ACTIONS
-    assert np.array_equal(np.frombuffer(mapping, np.float32, 6, ACTIONS).reshape(3, 2), actions)
-    engine.publish(0)
-    assert client.recv(0) == Result.FRAME
-    assert (client.seq, engine.seq) == (1, 1)
-    assert np.frombuffer(mapping, np.uint64, 1, FRAME)[0] == np.frombuffer(mapping, np.uint64, 1, ACTION)[0] == 1
-
-
-def test_control_bytes_reach_the_engine_and_are_cleared_by_the_next_plain_exchange(mapping: mmap, ends: Ends) -> None:
-    client, engine = ends
-    shown = np.frombuffer(mapping, np.uint8, 3, CONTROL)
-    assert client.send(STILL, np.array([0, 1, 2], np.uint8)) == Result.FRAME
-    assert engine.next(0) == Result.HAS_ACTIONS | Result.HAS_CONTROL
-    assert list(shown) == [0, 1, 2]
-    engine.publish(0)
-    client.recv(0)
-    client.send(STILL, None)
-    assert engine.next(0) == Result.HAS_ACTIONS
-    assert list(shown) == [0, 0, 0]
 
 
 @pytest.mark.parametrize("at", [TERMINATED, TERMINATED + 2, TRUNCATED + 1])
@@ -109,66 +73,36 @@ def test_any_ended_env_is_reported_with_the_frame(mapping: mmap, ends: Ends, at:
     assert client.recv(0) == Result.FRAME_ENDED
 
 
-def test_a_refused_exchange_is_no_frame(ends: Ends) -> None:
-    assert exchanged(ends, 16) == Result.FRAME_REFUSED
-    assert exchanged(ends) == Result.FRAME
-
-
 @pytest.mark.parametrize(
-    "actions",
+    ("actions", "control", "result"),
     [
-        np.zeros((3, 3), np.float32),
-        np.zeros((2, 3), np.float32),
-        np.zeros(6, np.float32),
-        np.zeros((3, 2), np.float64),
-        np.zeros((3, 2), np.int32),
-        np.zeros((3, 4), np.float32)[:, ::2],
-        np.frombuffer(bytes(25), np.float32, 6, 1).reshape(3, 2),
-        [[0.0, 0.0]] * 3,
-        "no array",
-        None,
+        *(
+            (actions, None, Result.UNFIT_ACTIONS)
+            for actions in (
+                np.zeros((3, 3), np.float32),
+                np.zeros((2, 3), np.float32),
+                np.zeros(6, np.float32),
+                np.zeros((3, 2), np.float64),
+                np.zeros((3, 2), np.int32),
+                np.zeros((3, 4), np.float32)[:, ::2],
+                np.frombuffer(bytes(25), np.float32, 6, 1).reshape(3, 2),
+                [[0.0, 0.0]] * 3,
+                "no array",
+                None,
+            )
+        ),
+        *(
+            (STILL, control, Result.UNFIT_CONTROL)
+            for control in (np.zeros(4, np.uint8), np.zeros(3, np.float32), "x", np.zeros((1, 3), np.uint8))
+        ),
     ],
-    ids=str,
 )
-def test_actions_that_do_not_fit_are_left_to_the_slow_path_and_nothing_is_published(
-    mapping: mmap, actions: Any
+def test_what_does_not_fit_is_left_to_the_slow_path_and_nothing_is_published(
+    mapping: mmap, actions: Any, control: Any, result: int
 ) -> None:
     client = a_client(mapping)
-    assert client.send(actions, None) == Result.UNFIT_ACTIONS
+    assert client.send(actions, control) == result
     assert client.seq == 0
-    assert an_engine(mapping).next(0) == Result.TIMED_OUT
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("index", [(0, 0), (2, 1)])
-def test_actions_that_are_not_finite_are_not_published(mapping: mmap, value: float, index: tuple[int, int]) -> None:
-    client = a_client(mapping)
-    actions = np.zeros((3, 2), np.float32)
-    actions[index] = value
-    assert client.send(actions, None) == Result.NOT_FINITE
-    assert an_engine(mapping).next(0) == Result.TIMED_OUT
-    assert not np.frombuffer(mapping, np.float32, 6, ACTIONS).any()
-
-
-def test_values_outside_the_bounds_are_sent_and_counted(mapping: mmap) -> None:
-    client = a_client(mapping)
-    client.send(np.array([[-1.5, 1.0], [-1.0, 2.0], [0.0, 3e38]], np.float32), None)
-    assert client.out_of_bounds == 3
-
-
-def test_in_place_actions_are_published_as_they_are(mapping: mmap, ends: Ends) -> None:
-    client, engine = ends
-    in_place = np.frombuffer(mapping, np.float32, 6, ACTIONS).reshape(3, 2)
-    in_place[:] = 0.25
-    assert client.send(in_place, None) == Result.FRAME
-    assert engine.next(0) == Result.HAS_ACTIONS
-    assert np.all(in_place == 0.25)
-
-
-@pytest.mark.parametrize("control", [np.zeros(4, np.uint8), np.zeros(3, np.float32), "x", np.zeros((1, 3), np.uint8)])
-def test_control_that_does_not_fit_is_not_published(mapping: mmap, control: Any) -> None:
-    client = a_client(mapping)
-    assert client.send(STILL, control) == Result.UNFIT_CONTROL
     assert an_engine(mapping).next(0) == Result.TIMED_OUT
 
 
@@ -196,15 +130,6 @@ def test_a_frame_counter_that_jumps_is_reported(mapping: mmap) -> None:
     client.send(STILL, None)
     np.frombuffer(mapping, np.uint64, 1, FRAME)[0] = 5
     assert client.recv(0) == Result.OUT_OF_ORDER
-
-
-def test_a_wait_ends_at_its_timeout_and_can_be_taken_up_again(ends: Ends) -> None:
-    client, engine = ends
-    client.send(STILL, None)
-    assert client.recv(2_000_000) == Result.TIMED_OUT
-    engine.next(0)
-    engine.publish(0)
-    assert client.recv(0) == Result.FRAME
 
 
 @pytest.mark.parametrize("strategy", [0, 1, 2])
@@ -303,21 +228,6 @@ def test_a_fused_exchange_returns_the_frame_and_leaves_everything_else_to_the_sl
     assert slow[0][2] is control
     server.join(20)
     assert engine.seq == 2
-
-
-def test_exchanges_return_the_frames_of_several_slots_by_turns(ends: Ends) -> None:
-    client, engine = ends
-    frames = tuple(SimpleNamespace(seq=0, any_ended=None) for _ in range(3))
-    client.fuse(frames, print, 20 * SECOND_NS)
-    lock = threading.RLock()
-    arguments = (lambda control: None, lock.acquire, lock.release, SECOND_NS // 4)
-    server = threading.Thread(target=engine.serve, args=arguments)
-    server.start()
-    for number in range(1, 8):
-        frame = client.exchange(STILL)
-        assert frame is frames[number % 3]
-        assert frame.seq == number
-    server.join(20)
 
 
 def test_an_exchange_that_is_still_open_is_left_to_the_slow_path(mapping: mmap) -> None:

@@ -1,8 +1,5 @@
 """`push` writes what `encode_compact` makes, `pop_batch` finds its fields; a long payload is a piece of its own."""
 
-from __future__ import annotations
-
-from mmap import mmap
 from socket import socketpair
 from typing import Any, cast
 
@@ -10,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lucky_transport import native
 from lucky_transport.codec.envelope import (
     APART_BYTES,
     Envelope,
@@ -26,17 +24,15 @@ from lucky_transport.codec.envelope import (
     joined,
 )
 from lucky_transport.errors import RemoteProtocolError, SpecError
-from lucky_transport.native import RingReader, RingWriter
-from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from lucky_transport.shm.segment.layout import RING_HEAD_BYTES
+from tests.support.ring_rules import ring_ends
 
 SIZE = 4096
 u32, u64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 
 
-def ends(size: int = SIZE, **options: Any) -> tuple[RingWriter, RingReader]:
-    memory = mmap(-1, 2 * size)
-    return open_writer(memory, 0, size, **options), open_reader(memory, 0, size, **options)
+def ends(size: int = SIZE, **options: Any) -> tuple[native.RingWriter, native.RingReader]:
+    return ring_ends(size, **options)[1:]
 
 
 IMAGE = st.none() | st.tuples(u64, u32, u32, u32)
@@ -145,8 +141,7 @@ def test_runs_hold_the_same_records_in_the_same_order(records: list[bytes], limi
 
 
 def test_what_no_writer_may_produce_is_refused_after_the_run_before_it() -> None:
-    memory = mmap(-1, 2 * SIZE)
-    writer, reader = open_writer(memory, 0, SIZE), open_reader(memory, 0, SIZE)
+    memory, writer, reader = ring_ends(SIZE)
     for payload in (b"one", b"two", b"three"):
         assert writer.push(int(Kind.STREAM_ITEM), 7, payload)
     third = RING_HEAD_BYTES + 2 * 80
@@ -168,7 +163,7 @@ def test_what_can_never_fit_is_refused() -> None:
 def test_a_writer_says_once_that_it_found_the_reader_parked() -> None:
     here, there = socketpair()
     with here, there:
-        writer, reader = ends(park=2 * SIZE - 64, socket=here.fileno())
+        writer, reader = ends(park=RING_HEAD_BYTES + SIZE, socket=here.fileno())
         assert writer.push(3, 2, b"", 1, 4)
         assert not writer.woke_reader()
         assert reader.pop_batch(1)

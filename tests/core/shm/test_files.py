@@ -1,7 +1,5 @@
 """Whether a peer lives: processes, lock files, and watched files."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os
@@ -9,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +15,7 @@ import pytest
 from lucky_transport.shm.files import file_watch, lockfile
 from lucky_transport.shm.files.file_watch import FileWatch
 from lucky_transport.shm.files.liveness import Peer, start_time
+from tests.core.test_fork import in_a_child
 from tests.support.waiting import until
 
 
@@ -94,6 +92,7 @@ def test_engines_are_the_files_whose_lock_is_held(tmp_path: Path) -> None:
     assert lockfile.engines(tmp_path) == ["held"]
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of a fork beside threads: that is what this tests
 def test_a_child_forked_while_a_thread_is_inside_can_use_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread does not exist in the child, so it never leaves there."""
     inside, go_on = threading.Event(), threading.Event()
@@ -109,22 +108,15 @@ def test_a_child_forked_while_a_thread_is_inside_can_use_locks(tmp_path: Path, m
     thread = threading.Thread(target=lambda: locks.append(lockfile.acquire(f"{tmp_path}/a.lock", lockfile.ENGINE)))
     thread.start()
     assert inside.wait(30)
-    with warnings.catch_warnings():  # newer Pythons warn of a fork beside threads: that is what this tests
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if not child:
-        status = 1
-        with contextlib.suppress(BaseException):
-            signal.alarm(20)
-            monkeypatch.undo()
-            if (
-                lockfile.acquire(f"{tmp_path}/b.lock", lockfile.ENGINE)
-                and lockfile.holder(f"{tmp_path}/a.lock", 0) is None
-            ):
-                status = 0
-        os._exit(status)
+
+    def locks_here() -> bool:
+        signal.alarm(20)
+        monkeypatch.undo()
+        got = lockfile.acquire(f"{tmp_path}/b.lock", lockfile.ENGINE)
+        return got is not None and lockfile.holder(f"{tmp_path}/a.lock", 0) is None
+
     try:
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert in_a_child(locks_here)
     finally:
         go_on.set()
         thread.join()

@@ -1,7 +1,5 @@
 """Any number of clients connect to one engine and cannot hurt it; its socket is private, of one engine or one group."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import logging
@@ -39,18 +37,6 @@ pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
 
 # --- meeting ---
-
-
-def test_each_client_gets_a_pipe_of_its_own(connect: Connect) -> None:
-    pairs = [connect() for _ in range(4)]
-    for number, (client, engine) in enumerate(pairs):
-        assert client.try_push(b"to engine %d" % number)
-        assert engine.try_push(b"to client %d" % number)
-    for number, (client, engine) in enumerate(pairs):
-        assert engine.try_pop() == b"to engine %d" % number
-        assert client.try_pop() == b"to client %d" % number
-        assert engine.peer == f"shm client of pid {os.getpid()}"
-        assert client.peer.startswith(f"the process of pid {os.getpid()} at /")
 
 
 def test_a_client_is_told_that_a_sandbox_refuses_the_engine_a_call(
@@ -105,14 +91,6 @@ def test_a_wrong_hello_drops_that_client_alone(listener: Listener, connect: Conn
     client, engine = connect()
     assert client.try_push(b"still there")
     assert engine.try_pop() == b"still there"
-
-
-def test_a_client_whose_hello_is_there_is_let_in_as_it_is_accepted(listener: Listener) -> None:
-    with knock(listener.path) as client:
-        client.send(ClientHello().to_bytes())
-        [pipe] = listener.advance()
-        assert ServerHello.of(client.recv(1024)).status == 0
-        pipe.close()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -230,9 +208,6 @@ def test_a_listener_that_cannot_be_listed_says_so_and_lets_clients_in(
 def test_a_forked_child_has_no_listener_and_takes_nothing_away(listener: Listener, connect: Connect) -> None:
     assert_refused_in_a_child(listener.advance, close=listener.close)
     connect()
-
-
-pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
 
 DEAD_ENGINE = """

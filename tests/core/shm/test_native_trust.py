@@ -1,7 +1,5 @@
 """What a peer or a caller may do to the native types without crashing or hanging this process."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys
@@ -12,16 +10,14 @@ from collections.abc import Callable
 from mmap import mmap
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lucky_transport import native
-from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets, Result
+from lucky_transport.shm.segment.channel import Result
 from lucky_transport.shm.wait import PEER_WAKES
+from tests.core.shm.test_channels import ACTION, PARK_ENGINE, PARK_FRAME, STILL, a_client, an_engine
 from tests.support.waiting import PATIENCE_S
 
-FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640
-OFFSETS = ChannelOffsets(FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS, 1024, 2048, 2112, 2176, 1)
 BLOCK = 2
 LONGEST_NS = 2**63 - 1
 
@@ -97,17 +93,6 @@ def _parked(memory: mmap, offset: int) -> Callable[[], bool]:
     return lambda: memory[offset] == 1
 
 
-def _engine(memory: mmap) -> Any:
-    engine = native.EngineChannel(memory, OFFSETS, strategy=BLOCK)
-    engine.set_peer(PEER_WAKES)
-    return engine
-
-
-def _client(memory: mmap) -> Any:
-    actions = ActionFormat((1, 2), "f")
-    return native.ClientChannel(memory, OFFSETS, actions, strategy=BLOCK, peer=PEER_WAKES)
-
-
 def _nothing(*_: Any) -> None:
     pass
 
@@ -115,7 +100,7 @@ def _nothing(*_: Any) -> None:
 @pytest.mark.parametrize("way", ["next", "serve"])
 def test_an_interrupt_ends_a_wait_however_long_its_slice_is(way: str) -> None:
     memory = mmap(-1, 4096)
-    engine = _engine(memory)
+    engine = an_engine(memory, BLOCK)
     slice_ns = 10 * int(PATIENCE_S * 1e9)
     waits = {
         "next": lambda: engine.next(slice_ns),
@@ -126,23 +111,14 @@ def test_an_interrupt_ends_a_wait_however_long_its_slice_is(way: str) -> None:
     assert engine.next(0) == Result.HAS_ACTIONS, "an interrupt is taken once, and hides nothing"
 
 
-def test_an_interrupt_before_the_wait_ends_it_and_leaves_what_is_there() -> None:
-    memory = mmap(-1, 4096)
-    engine = _engine(memory)
-    memory[ACTION] = 1
-    engine.interrupt()
-    assert engine.next(10 * int(PATIENCE_S * 1e9)) == Result.TIMED_OUT
-    assert engine.next(0) == Result.HAS_ACTIONS
-
-
 def test_the_longest_timeout_is_no_short_one() -> None:
     memory = mmap(-1, 8192)
-    client, engine = _client(memory), _engine(memory)
-    client.send(np.zeros((1, 2), np.float32), None)
+    client, engine = a_client(memory, strategy=BLOCK), an_engine(memory, BLOCK)
+    client.send(STILL, None)
     engine.next(0)
     parked = _parked(memory, PARK_FRAME)
     assert _answer_of(lambda: client.recv(LONGEST_NS), parked, lambda: engine.publish(0)) == Result.FRAME
-    send = lambda: client.send(np.zeros((1, 2), np.float32), None)  # noqa: E731
+    send = lambda: client.send(STILL, None)  # noqa: E731
     waited = _answer_of(lambda: engine.next(LONGEST_NS), _parked(memory, PARK_ENGINE), send)
     assert waited == Result.HAS_ACTIONS
 

@@ -1,7 +1,5 @@
 """Segments: made, found, taken over, refused, and gone afterwards."""
 
-from __future__ import annotations
-
 import gc
 import os
 import random
@@ -20,7 +18,6 @@ from hypothesis import strategies as st
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ConfigError, NoSpace, NotReachable, SegmentError
-from lucky_transport.shm.arena import PAGE
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.segment import header, segment, segment_files
 from lucky_transport.shm.segment.layout import FIELDS, HEADER_BYTES, Feature
@@ -34,7 +31,7 @@ RING = 4096
 
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[Segment]:
-    one = segment.create("one", SPEC, ring_bytes=RING, arena_bytes=PAGE, directory=tmp_path)
+    one = segment.create("one", SPEC, ring_bytes=RING, arena_bytes=64 << 10, directory=tmp_path)
     one.publish_ready()
     yield one
     one.unlink()

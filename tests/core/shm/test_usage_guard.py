@@ -1,7 +1,5 @@
 """What several threads use is let go by the last of them, once."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator

@@ -1,32 +1,26 @@
 """How long a side looks before it parks or sleeps follows its last waits."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable
 from mmap import mmap
-from typing import Any
 
 import pytest
 
 from lucky_transport import native
 from lucky_transport.errors import PeerDied
-from lucky_transport.native import RingWriter
 from lucky_transport.shm import wait
 from lucky_transport.shm.listener.poller import Poller
-from lucky_transport.shm.ring import ring_bytes
-from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from lucky_transport.shm.segment.channel import Result
 from lucky_transport.shm.timing import NATIVE
 from lucky_transport.shm.wait import STRATEGIES, LoopLooks
 from tests.core.shm.conftest import Connect, is_readable
+from tests.support.ring_rules import ring_ends
 
 USUAL_NS, SOON_NS = 150_000, 800_000
 LATER_NS = SOON_NS + 1
-RING, SIZE = 64, 4096
 ROUND_NS = NATIVE["LOST_CORE_NS"] // 20
 
 
@@ -189,10 +183,9 @@ def test_a_reader_learns_the_same() -> None:
     assert learnt == [USUAL_NS, 0, 0, USUAL_NS, USUAL_NS, USUAL_NS, USUAL_NS, SOON_NS, SOON_NS, USUAL_NS]
 
 
-def a_ring() -> tuple[mmap, RingWriter, Any]:
+def a_ring() -> tuple[mmap, native.RingWriter, native.RingReader]:
     """Return the memory and the ends of a ring whose reader parks at byte 0."""
-    memory = mmap(-1, RING + ring_bytes(SIZE))
-    return memory, open_writer(memory, RING, SIZE, park=0), open_reader(memory, RING, SIZE, park=0)
+    return ring_ends(4096, 64, park=0)
 
 
 def publish_elsewhere(memory: mmap, cpu: int = 0) -> None:

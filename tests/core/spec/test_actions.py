@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from lucky_transport import api
 from lucky_transport.errors import LocalProtocolError, SpecError, SpecTypeError
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
-from lucky_transport.spec.array_spec import DTYPES
+from lucky_transport.spec.array_spec import DTYPES, fitting
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from lucky_transport.spec.casting import fitting
 
 
 def _spec(**changes: Any) -> BatchSpec:

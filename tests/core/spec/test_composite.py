@@ -1,7 +1,5 @@
 """Parts of composite spaces: where they lie in a row, how they are read and written, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,10 +1,9 @@
 """A batch spec says everything once, survives its journey as JSON, and refuses what cannot travel."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math
+from importlib.metadata import version
 from typing import Any
 
 import gymnasium
@@ -16,8 +15,8 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import SpecError
 from lucky_transport.spec.batch_spec import DTYPES, ArraySpec, BatchSpec, Part, total_reward
-from lucky_transport.version import version
 
+VERSION = version("lucky-transport")
 NAMES = st.text(min_size=1, max_size=8)
 SHAPES = st.lists(st.integers(1, 4), max_size=3).map(tuple)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -80,11 +79,11 @@ def test_the_version_of_another_writer_is_said_once(caplog: pytest.LogCaptureFix
     for _ in range(2):
         assert BatchSpec.from_json(json.dumps(plain)) == _spec(engine="other")
     assert caplog.messages == [
-        f"engine 'other' runs lucky_transport '9.9', this process {version()}; what only one of them has is not there"
+        f"engine 'other' runs lucky_transport '9.9', this process {VERSION}; what only one of them has is not there"
     ]
 
 
-@pytest.mark.parametrize("said", [version(), None, 3, ["9.9"]])
+@pytest.mark.parametrize("said", [VERSION, None, 3, ["9.9"]])
 def test_the_same_version_and_none_are_not_worth_a_word(said: object, caplog: pytest.LogCaptureFixture) -> None:
     plain = json.loads(_spec().to_json()) | {"lucky_transport": said}
     assert BatchSpec.from_json(json.dumps(plain)) == _spec()

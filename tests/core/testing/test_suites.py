@@ -1,7 +1,5 @@
 """Suites to inherit: which of their tests run, and trajectories that are compared."""
 
-from __future__ import annotations
-
 import importlib
 
 import numpy as np
@@ -25,7 +23,7 @@ from lucky_transport.testing.trajectories import (
 pytest_plugins = ["pytester"]
 
 # pytester forgets modules that a run inside it imports first.
-for _name in ("contract", "dial", "needs"):
+for _name in ("contract", "needs"):
     importlib.import_module(f"lucky_transport.testing.{_name}")
 
 SUITE = """
@@ -68,9 +66,7 @@ def run(pytester: pytest.Pytester, suite: str, *arguments: str) -> pytest.RunRes
 
 
 def test_what_a_class_declares_not_to_have_is_deselected(pytester: pytest.Pytester) -> None:
-    done = run(
-        pytester, "class TestIt(Contract):\n  has_deadlines = False\n  declares = Capabilities(**INPROC)", *PLUGIN
-    )
+    done = run(pytester, LACKING, *PLUGIN)
     done.assert_outcomes(passed=3, deselected=2)
     assert "test_images" not in done.stdout.str()
     assert "test_deadlines" not in done.stdout.str()
@@ -112,7 +108,8 @@ def test_an_engines_class_that_declares_what_is_not_so_fails(
     pytester: pytest.Pytester, declared: str, outcome: str
 ) -> None:
     suite = (
-        f"from lucky_transport.testing.dial import DialEngine\nclass TestIt(EngineContract):\n  {declared}\n"
+        "from lucky_transport.testing.stepping_contract import DialEngine\n"
+        f"class TestIt(EngineContract):\n  {declared}\n"
         "  def make_engine(self, num_envs):\n    return DialEngine(num_envs)"
     )
     done = run(pytester, suite, "-k", "test_the_suite_declares or test_the_same_seeds or test_holding", *PLUGIN)

@@ -1,7 +1,5 @@
 """The checker of vector envs: envs that keep the contract pass, and each planted defect is found by its rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

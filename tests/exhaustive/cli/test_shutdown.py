@@ -1,7 +1,5 @@
 """A serving process ends when it is told to, when its parent ends, and never hangs in doing so."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

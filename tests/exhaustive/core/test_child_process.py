@@ -1,7 +1,6 @@
 """What a child process prints belongs to its program; what it imports is what its parent imports."""
 
-from __future__ import annotations
-
+import errno
 import json
 import logging
 import os
@@ -246,4 +245,13 @@ def test_an_engine_of_another_version_is_refused(other_build: Path) -> None:
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: lucky-transport\nVersion: 9.9\n")
     with pytest.raises(NotReachable, match=r"runs lucky_transport 9\.9 of .*, this one runs .*; keep one of them"):
+        EngineProcess("toy", ["inproc:"])
+
+
+def test_an_engine_that_a_limit_keeps_from_starting_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> tuple[int, int]:
+        raise OSError(errno.EMFILE, "too many")
+
+    monkeypatch.setattr(os, "pipe", full)
+    with pytest.raises(NotReachable, match=r"cannot be started: too many open files, the limit is \d+; .*ulimit -n"):
         EngineProcess("toy", ["inproc:"])

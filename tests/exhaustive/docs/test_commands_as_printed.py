@@ -1,7 +1,5 @@
 """README and the tutorials, typed as they are printed: from the top, in one shell, with a terminal for what goes on."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

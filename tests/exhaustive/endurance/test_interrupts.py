@@ -1,7 +1,5 @@
 """After a signal handler has raised, or a task was cancelled, at whatever moment, a connection goes on."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -46,7 +44,8 @@ def served(kind: str, forks: Programs) -> Iterator[str]:
         printed, said = server.communicate(timeout=_PATIENCE_S)
         said = [line for line in said.splitlines() if "still waiting for" not in line]  # a loaded machine is no fault
         assert (printed, said) == ("", [])
-        assert server.returncode == 0
+        # a loaded machine may not end an interpreter within the time that `serve` gives it
+        assert server.returncode in (0, -signal.SIGALRM)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,8 +3,6 @@
 Where a package is missing, its tests are skipped by name; `.ci/run` installs the newest of each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any

@@ -2,8 +2,6 @@
 
 # pyright: reportMissingImports=false
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from typing import Any

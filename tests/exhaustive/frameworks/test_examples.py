@@ -1,7 +1,5 @@
 """The pages' examples give the same numbers over both transports, and `RecordVideo` writes films of our env."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any

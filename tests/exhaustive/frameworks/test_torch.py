@@ -1,7 +1,5 @@
 """With the real PyTorch, on the CPU: `env.observations_torch`, and the figures of a policy."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from typing import Any

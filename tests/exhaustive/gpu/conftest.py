@@ -1,5 +1,3 @@
 """Fixtures that the quick and the exhaustive tests of this folder share."""
 
-from __future__ import annotations
-
 from tests.gpu.conftest import connect, gpu, library, pytest_itemcollected

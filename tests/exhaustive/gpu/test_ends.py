@@ -1,7 +1,5 @@
 """Engines that are killed in each phase of a step, children that are forked: errors, and CUDA that works on."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

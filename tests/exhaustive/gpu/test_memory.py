@@ -1,7 +1,5 @@
 """Whose memory a tensor is, how long it is open, and what happens when the engine takes other memory."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -16,11 +14,10 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.cuda import libcuda
-from lucky_transport.diagnosis import inspection
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import Busy, ConfigError, DeviceError, SegmentError
+from lucky_transport.errors import ConfigError, DeviceError, SegmentError
 from lucky_transport.process import unique_name
-from tests.gpu.conftest import LARGE, NUM_ENVS, SMALL, Gpu, actions_at
+from tests.gpu.conftest import LARGE, NUM_ENVS, Gpu, actions_at
 from tests.gpu.engine import EngineUnderTest
 from tests.support.allocating_driver import AllocatingDriver
 
@@ -142,26 +139,6 @@ def test_memory_that_moves_while_it_is_opened_is_opened_again_or_given_up(
         np.testing.assert_array_equal(shown(env), env.observations_torch("cpu").numpy())
     assert engine.ask("is_unused")
     gpu.assert_open(1)
-
-
-def test_inspection_says_where_the_observations_lie(gpu: Gpu, engine: EngineUnderTest) -> None:
-    device = libcuda.load_driver().devices()[0]
-    size = NUM_ENVS * SMALL * 4
-    report = inspection.of_segment(engine.endpoint.removeprefix("shm://"))
-    assert report.gpu == f"{size} bytes on the engine's CUDA device 0, UUID {device.uuid.hex()}, by CUDA IPC"
-
-
-def test_a_second_client_waits_its_turn_and_finds_the_same_memory(
-    gpu: Gpu, engine: EngineUnderTest, connect: Connect
-) -> None:
-    first = connect(engine)
-    np.testing.assert_array_equal(shown(first), first.observations_torch("cpu").numpy())
-    with pytest.raises(Busy):
-        connect(engine)
-    first.close()
-    second = connect(engine)
-    expected = step(second)
-    np.testing.assert_array_equal(shown(second), expected)
 
 
 def test_two_envs_over_two_engines_are_used_by_turns_and_by_threads(gpu: Gpu, connect: Connect) -> None:

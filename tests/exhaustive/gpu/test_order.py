@@ -3,8 +3,6 @@
 What a stand-in can show of it is in `test_device_order.py` and `test_device_deaths.py` of the shm plugin.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lucky_transport import api
@@ -75,17 +72,6 @@ def test_a_free_run_has_the_bits_of_one_process(gpu: Gpu, num_envs: int, size: i
                 expected = torch.zeros_like(expected)
                 seen = env.observations_torch()
         assert int(wrong) == 0
-
-
-def test_actions_of_the_host_and_of_the_device_take_turns(gpu: Gpu) -> None:
-    with torch_engine(8, 16, busy=_BUSY) as endpoint, api.make(endpoint=endpoint) as env:
-        env.reset()
-        expected = np.zeros((8, 16), np.float32)
-        for step in range(200):
-            actions = np.full((8, 16), step % 5, np.float32)
-            expected = expected * np.float32(0.5) + actions
-            given: Any = gpu.tensor(actions) if step % 3 else actions
-            np.testing.assert_array_equal(env.step(given)[0], expected)
 
 
 def test_engines_that_die_behind_queued_work_are_told_and_the_clients_device_works_on() -> None:

@@ -1,7 +1,5 @@
 """`observations_torch` shows the frame of the last step or reset, whatever its memory and however it is copied."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -13,8 +13,6 @@ changes what outlives it puts that back.
 # pyright: basic, reportMissingImports=false
 # Reason: luckyrobots ships no types, and is installed only where its compatibility is tested.
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

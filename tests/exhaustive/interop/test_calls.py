@@ -3,8 +3,6 @@
 # pyright: basic
 # Reason: luckyrobots ships no types.
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Generator
 from types import SimpleNamespace
@@ -47,7 +45,10 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "AgentService/GetPolicyCommandBool": lambda at: at.robot.get_command_bool("Trot", 4),
     "AgentService/SetMotionGraphActive": lambda at: at.robot.set_motion_graph_active(True),
     "AgentService/GetMotionGraphActive": lambda at: (at.robot.motion_graph_active,),
-    "AgentService/SetMotionGraphInput": lambda at: at.robot.set_motion_graph_input(1, 0.5),
+    "AgentService/SetMotionGraphInput": lambda at: [
+        at.robot.set_motion_graph_input(number, value)
+        for number, value in ((1, 0.5), (2, True), (3, 2), (4, (0.01, 0.0, 0.02)))
+    ],
     "AgentService/GetMotionGraphInput": lambda at: at.robot.get_motion_graph_input(1, "float"),
     "AgentService/FireMotionGraphTrigger": lambda at: at.robot.fire_motion_graph_trigger(5),
     "AgentService/GetPolicyBasePose": lambda at: at.of_active("Trot", at.robot.get_base_pose),
@@ -61,7 +62,10 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "MujocoSceneService/GetFullState": lambda at: at.scene.state(filter={"filter_by_slot_id": 3}),
     "MujocoSceneService/StreamFullState": lambda at: at.first(at.client.stream_full_state(target_fps=100)),
     "MujocoSceneService/SetControl": lambda at: at.scene.set_control(named={"FL_hip_joint": 0.25}, indexed={3: -0.25}),
-    "MujocoSceneService/SetQpos": lambda at: at.scene.set_qpos(indexed={2: 0.5}, force=True),
+    "MujocoSceneService/SetQpos": lambda at: (
+        at.scene.set_qpos(indexed={2: 0.5}, force=True),
+        at.lucky.set_robot_pose(at.scene, base_xyz=(0, 1, 0.4), joint_angles={"FL_calf_joint": -1.25}, force=True),
+    ),
     "MujocoSceneService/GetActuatorGains": lambda at: at.scene.actuator_gains(),
     "MujocoSceneService/ResetScene": lambda at: at.session.reset_scene(preserve_time=True),
     "SceneService/GetSceneInfo": lambda at: at.client.get_scene_info(),
@@ -82,7 +86,11 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "TelemetryService/StreamTelemetry": lambda at: at.first(at.client.stream_telemetry(target_fps=200)),
     "ViewportService/GetViewportInfo": lambda at: at.client.get_viewport_info(),
     "ViewportService/StreamViewport": lambda at: at.first(at.client.stream_viewport(width=96, height=64)),
-    "DebugService/Draw": lambda at: at.lucky.debug.draw_line(at.client, (-1, 0, 0.6), (1, 0, 0.6)),
+    "DebugService/Draw": lambda at: (
+        at.lucky.debug.draw_line(at.client, (-1, 0, 0.6), (1, 0, 0.6)),
+        at.lucky.debug.draw_arrow(at.client, (0, 0, 0.5), (0, 0, 1), clear_previous=True),
+        at.lucky.debug.draw_velocity_command(at.client, (0, 0, 0.4), 1.0, 0.2, 0.5),
+    ),
     "LidarService/SetLidarLive": lambda at: at.client.set_lidar_live(True),
     "LidarService/SetLidarConfig": lambda at: at.lidar(
         "SetLidarConfig", at.lidar("GetLidarConfig", "LidarSensorRequest"), channels=8

@@ -3,8 +3,6 @@
 # pyright: basic
 # Reason: luckyrobots ships no types.
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -48,28 +46,6 @@ def test_steps_carry_exactly_the_negotiated_terms(make_env: Any) -> None:
         assert info["termination_flags"] == {"fell_over": terminated, "time_out": truncated}
 
 
-def test_frame_numbers_rise_by_one_within_an_episode_and_start_again_with_the_next(make_env: Any) -> None:
-    env = make_env()
-    for _ in range(2):
-        numbers = [env.reset()[1]["frame_number"]]
-        numbers += [env.step(np.zeros(12, np.float32))[4]["frame_number"] for _ in range(4)]
-        assert numbers == [1, 2, 3, 4, 5]
-
-
-def test_an_episode_ends_truncated_when_its_time_is_over(lucky: Any, serve: Any, port_of: Any, repaired: None) -> None:
-    engine = serve(options={"max_episode_steps": 6})
-    with lucky.LuckyEnv(port=port_of(engine), timeout=20.0, termination_terms=["time_out"]) as env:
-        for _ in range(2):
-            env.reset()
-            ends = [env.step(np.zeros(12, np.float32))[2:4] for _ in range(6)]
-            assert ends == [(False, False)] * 5 + [(False, True)]
-
-
-def test_an_unknown_term_is_refused_with_the_nearest_name(make_env: Any) -> None:
-    with pytest.raises(RuntimeError, match="did you mean 'fell_over'"):
-        make_env(termination_terms=["felled_over"])
-
-
 def test_two_envs_drive_two_agents_of_one_engine(make_env: Any) -> None:
     first, second = make_env(agent_name="agent_0"), make_env(agent_name="agent_1")
     first.reset()
@@ -80,11 +56,6 @@ def test_two_envs_drive_two_agents_of_one_engine(make_env: Any) -> None:
     assert np.abs(moved[12:24] - still[12:24]).max() < 0.2  # one tick of its own, none of the other's
     assert first.step(np.zeros(12, np.float32))[4]["frame_number"] == 7
     assert second.step(np.zeros(12, np.float32))[4]["frame_number"] == 3
-
-
-def test_an_agent_that_does_not_exist_is_said_to_have_no_sizes(make_env: Any) -> None:
-    with pytest.raises(RuntimeError, match="obs_size=0, act_size=0"):
-        make_env(agent_name="agent_2")
 
 
 def test_our_own_env_gives_the_same_trajectory_bit_for_bit(
@@ -161,24 +132,3 @@ def test_the_filtered_state_can_be_the_observation(make_policy_env: Any, session
     state = session.get_full_state(filter={"filter_by_slot_id": robot.get_state().slot("Trot").slot_id})
     assert np.array_equal(second, np.concatenate([state.qpos, state.qvel]))
     assert not np.array_equal(first, second)
-
-
-def test_it_ends_as_its_owner_says(make_policy_env: Any) -> None:
-    env = make_policy_env(max_steps=2, termination_fn=lambda response: response.observation.frame_number >= 3)
-    env.reset()
-    assert env.step(np.zeros(3, np.float32))[2:4] == (False, False)
-    assert env.step(np.zeros(3, np.float32))[2:4] == (True, True)
-
-
-def test_closing_it_deactivates_its_slot(make_policy_env: Any, robot: Any) -> None:
-    make_policy_env().close()
-    assert not robot.get_state().slot("Trot").active
-
-
-def test_unknown_robots_slots_and_commands_are_told_apart(make_policy_env: Any, lucky: Any, session: Any) -> None:
-    with pytest.raises(LookupError, match="No RobotControllerComponent on entity 5"):
-        lucky.PolicyEnv(session, 5, "Trot", COMMANDS, _alive)
-    with pytest.raises(KeyError, match="Available"):
-        make_policy_env(slot="Moonwalk")
-    with pytest.raises(KeyError, match="Declared commands"):
-        make_policy_env(command_names=["SetVz"])

@@ -3,8 +3,6 @@
 # pyright: basic
 # Reason: luckyrobots ships no types.
 
-from __future__ import annotations
-
 import asyncio
 import queue
 import threading
@@ -32,28 +30,6 @@ def test_a_controller_is_found_by_id_and_name_and_its_slots_hold_policies(lucky:
         assert slot.command_id_map == entry.command_id_map
 
 
-def test_a_slot_is_active_for_a_block_and_one_within_it(robot: Any) -> None:
-    with robot.policy_slot("Stand"):
-        with robot.policy_slot("Stand"):
-            pass
-        assert robot.get_state().slot("Stand").active
-    assert not robot.get_state().slot("Stand").active
-
-
-def test_commands_are_written_and_read_by_name(robot: Any) -> None:
-    commands = robot.commands("Trot")
-    commands["SetVx"] = 0.5
-    commands["SetStandStill"] = True
-    assert commands["SetVx"] == 0.5
-    assert commands.get_bool("SetStandStill")
-    assert "SetVx" in commands
-    assert "SetVz" not in commands
-    assert commands.keys() == ["SetVx", "SetVy", "SetYawRate", "SetStandStill"]
-    assert dict(commands.items()) == {"SetVx": 0.5, "SetVy": 0.0, "SetYawRate": 0.0, "SetStandStill": 1.0}
-    commands["SetVx"] = 0.0
-    commands["SetStandStill"] = False
-
-
 def test_an_active_policy_walks_the_robot_in_steps_without_actions(session: Any, robot: Any) -> None:
     session.reset()
     with robot.policy_slot("Trot"):
@@ -68,38 +44,6 @@ def test_an_active_policy_walks_the_robot_in_steps_without_actions(session: Any,
     assert (action.dtype, action.shape) == ("float32", (12,))
     assert abs(action).max() > 0
     assert names == list(session.engine_client.get_mujoco_info().joint_names)
-
-
-def test_gains_are_overridden_and_cleared(session: Any, robot: Any) -> None:
-    def gain() -> float:
-        return session.get_actuator_gains()[0].gain_prm_0
-
-    authored = gain()
-    with robot.policy_slot("Stand"):
-        robot.set_policy_gains("Stand", {"FL_hip_joint": {"kp": 2 * authored, "kd": None}, "tail": {"kp": 1.0}})
-        assert gain() == 2 * authored
-        robot.clear_policy_gains("Stand")
-        assert gain() == authored
-
-
-def test_the_motion_graph_is_switched_and_fed(robot: Any) -> None:
-    robot.set_motion_graph_active(True)
-    with robot.motion_graph_disabled():
-        assert not robot.motion_graph_active
-    assert robot.motion_graph_active
-    for number, value, hint in ((1, 0.5, "float"), (2, True, "bool"), (3, 2, "int"), (4, (0.01, 0.0, 0.02), "vec3")):
-        robot.set_motion_graph_input(number, value)
-        assert robot.get_motion_graph_input(number, hint) == pytest.approx(value)
-    for number, value in ((1, 0.0), (2, False), (3, 0), (4, (0.0, 0.0, 0.0))):
-        robot.set_motion_graph_input(number, value)
-
-
-def test_states_are_streamed_and_show_changes(robot: Any) -> None:
-    stream = robot.stream_state(target_fps=100)
-    assert not next(stream).slot("Sway").active
-    with robot.policy_slot("Sway"):
-        assert next(state for state in stream if state.slot("Sway").active).entity_id == robot.entity_id
-    stream.close()
 
 
 # --- under asyncio ---
@@ -146,22 +90,6 @@ def test_a_slot_is_changed_activated_commanded_and_asked_in_a_loop(run_robot: An
         assert (await robot.get_command_float("Trot", 1), await robot.get_command_bool("Trot", 4)) == (0.25, True)
         await robot.set_command_bool("Trot", 4, False)
         await robot.set_command_float("Trot", 1, 0.0)
-
-    run_robot(flow)
-
-
-def test_the_motion_graph_is_fed_in_a_loop_and_refusals_are_raised_as_elsewhere(run_robot: Any) -> None:
-    async def flow(robot: Any) -> None:
-        await robot.set_motion_graph_active(True)
-        await robot.set_motion_graph_input(3, 2)
-        assert (await robot.motion_graph_active_async(), await robot.get_motion_graph_input(3, "int")) == (True, 2)
-        await robot.fire_motion_graph_trigger(5)
-        await robot.set_motion_graph_input(3, 0)
-        await robot.set_motion_graph_active(False)
-        with pytest.raises(LookupError, match="not active"):
-            await robot.get_last_action("Stand")
-        with pytest.raises(RuntimeError, match="no slot 999"):
-            await robot.set_policy_active(999, True)
 
     run_robot(flow)
 
@@ -272,17 +200,6 @@ def test_a_multiplexer_gives_the_latest_of_each_stream(lucky: Any, session: Any,
     assert row["robot"].entity.id == robot.entity_id
     assert len(row["state"].state.qpos) == 19
     assert len(row["camera"].data) == 32 * 24 * 4
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("StreamMux")]
-
-
-def test_a_multiplexer_also_ends_on_the_wrappers_generators(lucky: Any, session: Any, robot: Any) -> None:
-    mux = lucky.StreamMultiplexer()
-    mux.add("slot", robot.stream_slot_state("Trot", target_fps=60))
-    mux.add("scene", session.stream_full_state(target_fps=60))
-    rows = mux.run(period_s=0.02, timeout_s=PATIENCE_S)
-    row = next(row for row in rows if None not in row.values())
-    mux.stop()
-    assert row["slot"].name == "Trot"
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("StreamMux")]
 
 

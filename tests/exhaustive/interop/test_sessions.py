@@ -3,8 +3,6 @@
 # pyright: basic
 # Reason: luckyrobots ships no types.
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys
@@ -25,12 +23,6 @@ for _ in sys.stdin:
 """
 _ACTIONS = [0.1] * 12
 _CURED = pytest.mark.only_over_grpc("the launcher cures the health check")
-
-
-def test_it_connects_and_knows_the_robot(session: Any) -> None:
-    assert session.engine_client.is_connected()
-    assert session.engine_client.health_check()
-    assert len(session.get_joint_state().state.positions) == 19
 
 
 def test_start_waits_for_the_agents_and_negotiates(
@@ -58,43 +50,7 @@ def test_reset_returns_the_first_observation_of_an_episode(session: Any) -> None
     assert second.observation != first.observation
 
 
-def test_its_forwards_reach_the_services(session: Any) -> None:
-    assert session.get_model_info().nu == 12
-    assert session.get_full_state().qpos.shape == (19,)
-    assert len(session.get_actuator_gains()) == 12
-    assert session.get_telemetry_schema()["nq"] == 19
-    assert session.get_viewport_info()["available_viewports"] == ["Main"]
-    assert [camera["name"] for camera in session.list_cameras()] == ["track", "front", "top"]
-    assert session.has_rpc("hazel.rpc.AgentService/SetPolicyDrivenJoints")
-    assert session.validate_task_contract({})["is_valid"]
-    session.report_progress(run_id="7", finished=True)
-
-
-def test_a_session_can_be_opened_again_as_soon_as_it_was_closed(lucky: Any, port: int, repaired: None) -> None:
-    for _ in range(3):
-        session = lucky.Session(port=port)
-        session.connect(timeout_s=20.0, robot="quadruped")
-        assert session.reset().frame_number == 1
-        session.close(stop_engine=False)
-
-
 # --- one engine, several drivers ---
-
-
-def test_a_blocking_and_an_asyncio_session_of_one_program_step_one_engine(lucky: Any, session: Any, port: int) -> None:
-    pb = lucky.client.agent_pb2
-
-    async def alternate() -> list[int]:
-        numbers: list[int] = []
-        async with lucky.AsyncSession(port=port) as other:
-            await other.connect(timeout_s=20.0)
-            assert (await other.agent.ResetAgent(pb.ResetAgentRequest())).success
-            for _ in range(5):
-                step = await other.agent.Step(pb.StepRequest(actions=_ACTIONS))
-                numbers += [step.observation.frame_number, session.step(_ACTIONS).frame_number]
-        return numbers
-
-    assert asyncio.run(alternate()) == list(range(2, 12))
 
 
 def test_both_kinds_of_session_step_at_once(lucky: Any, session: Any, port: int) -> None:
@@ -152,10 +108,6 @@ def test_so_a_session_never_connects(lucky: Any, port: int) -> None:
     with pytest.raises(lucky.GrpcConnectionError, match=r"timeout after 0\.3 seconds"):
         session.connect(timeout_s=0.3, robot="quadruped")
     session.close(stop_engine=False)
-
-
-def test_readmes_remedy_lets_it_connect(session: Any) -> None:
-    assert session.engine_client.health_check()
 
 
 @_CURED

@@ -1,7 +1,5 @@
 """The worked example says what it needs before it makes anything; CI walks it whole."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

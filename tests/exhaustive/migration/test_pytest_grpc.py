@@ -3,8 +3,6 @@
 Each run of pytest is a fork of a Python that has imported pytest and grpc; the one under the launcher is none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

@@ -1,7 +1,5 @@
 """A transport from a package of somebody else's is found, works, and passes the contract suite unchanged."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

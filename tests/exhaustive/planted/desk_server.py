@@ -5,6 +5,7 @@ A plant is met by callers through shared memory alone, a noise by all.
 
 import concurrent.futures
 import gc
+import itertools
 import random
 import sys
 import threading
@@ -14,10 +15,6 @@ import desk_pb2
 import grpc
 
 PLANT = (sys.argv[2:] or [""])[0]
-PAIRS = {
-    "binary metadata lost": lambda pairs: [one for one in pairs if not one[0].endswith("-bin")],
-    "equal keys sorted": sorted,
-}
 
 
 def churn():
@@ -67,7 +64,8 @@ def begin(context):
     if plant == "long deadlines cut" and seen == "a day":
         seen = "some"
     pairs = [one for one in context.invocation_metadata() if one[0].startswith("lucky-")]
-    pairs = PAIRS.get(plant, list)(pairs)
+    if plant == "binary metadata lost":
+        pairs = [one for one in pairs if not one[0].endswith("-bin")]
     if PLANT == "other keys in another order":
         context.send_initial_metadata(random.sample([("a", "1"), ("b", "2"), ("c", "3")], 3))
     ends = [("deadline-bin" if key.endswith("-bin") else "saw-" + key, value) for key, value in pairs]
@@ -100,10 +98,9 @@ def echo(note, context):
 
 def add(notes, context):
     plant = begin(context)
-    notes = list(notes)
-    if plant == "last request lost" and len(notes) > 5:
-        del notes[-1]
-    yield from notes
+    if PLANT == "an end after the half-close":
+        notes = itertools.takewhile(lambda note: note.number != 2**31, list(notes) if plant else notes)
+    yield from list(notes)
 
 
 def mark(notes, context):

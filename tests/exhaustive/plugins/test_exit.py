@@ -1,7 +1,5 @@
 """What a program left open is closed while its interpreter shuts down: without an import, and without a word."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A `serve` that fails leaves nothing, whichever step of it fails, and can be tried again at once."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import importlib.util
@@ -21,20 +19,16 @@ from typing import Any
 import pytest
 
 from lucky_transport import api
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ConfigError, EngineFailed, NotReachable, TransportError
 from lucky_transport.serving import Server
 from lucky_transport.shm.files.lockfile import DIRECTORY
 from tests.plugins.failing_starts import no_threads
+from tests.support.resources import free_port
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 HAS_OPENENV = importlib.util.find_spec("uvicorn") is not None
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
 
 
 @pytest.fixture
@@ -180,22 +174,16 @@ class _Refuses(Server):
         raise AssertionError("it has not started")
 
 
-class _Watched(ToyEngine):
-    closed = 0
-
-    def close(self) -> None:
-        self.closed += 1
-
-
 def test_an_engine_that_cannot_be_bound_is_closed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise MemoryError("no room")
 
-    engine = _Watched()
+    closed: list[bool] = []
+    engine = ScriptedEngine(on_close=lambda: closed.append(True))
     monkeypatch.setattr(engine, "bind", refuse)
     with pytest.raises(EngineFailed, match="failed in bind: MemoryError"):
         api.serve(engine, "inproc:")
-    assert engine.closed == 1
+    assert closed == [True]
 
 
 def test_an_interrupt_in_a_start_stops_the_servers_before_it_and_closes_the_engine(
@@ -203,10 +191,11 @@ def test_an_interrupt_in_a_start_stops_the_servers_before_it_and_closes_the_engi
 ) -> None:
     name = f"lucky_fsi{os.getpid()}"
     monkeypatch.setattr("lucky_transport.inproc.server", lambda endpoint, settings: _Refuses())
-    engine = _Watched()
+    closed: list[bool] = []
+    engine = ScriptedEngine(on_close=lambda: closed.append(True))
     with pytest.raises(KeyboardInterrupt):
         api.serve(engine, [f"shm://{name}", "inproc:"])
-    assert engine.closed == 1
+    assert closed == [True]
     assert not list(DIRECTORY.glob(f"{name}*"))
     assert not [thread for thread in threading.enumerate() if name in thread.name]
 

@@ -1,7 +1,5 @@
 """No sanitizer finds anything in the native module, and each finds what is planted there."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is generated from the `.proto` files is committed, and what cannot be generated is refused."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,11 +1,9 @@
 """The suites of commands and of training, and the engine that they measure: a wrong answer is told."""
 
-from __future__ import annotations
-
 import importlib.util
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,10 +12,8 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.errors import ConfigError, PeerTimeout, RemoteProtocolError, SpecError, UnknownName
-from lucky_transport.messages import ImageFrame, PolicySlotSummary, SetStateRequest, SetStateResponse
-from lucky_transport.messages.methods import method
+from lucky_transport.messages import ImageFrame, PolicySlotSummary, SetStateResponse
 from lucky_transport_migration.bench.echo_engine import EchoEngine, shade
-from lucky_transport_migration.bench.flow import measure_images, measure_messages
 from lucky_transport_migration.bench.measuring import QUICK
 from lucky_transport_migration.bench.stubs import programs
 from lucky_transport_migration.bench.stubs.programs import Job
@@ -63,66 +59,33 @@ class Forger(EchoEngine):
         return {"/hazel.rpc.AgentService/StreamPolicySlotState": items, "/hazel.rpc.CameraService/StreamCamera": images}
 
 
-def messages(client: Any) -> Any:
-    return measure_messages(client, 1000, QUICK, None)
-
-
-def answers(client: Any) -> Any:
-    plan = plan_of_commands(("inproc",), None, rounds=1, quick=True)
-    return measure(client, Cell("bytes", "inproc", size=1000), plan, None)
-
-
-def views(client: Any) -> Any:
-    return measure_images(client, "view", QUICK, None)
-
-
-def copies(client: Any) -> Any:
-    return measure_images(client, "copy", QUICK, None)
-
-
 @pytest.mark.parametrize(
-    ("measured", "wrong", "complaint"),
+    ("kind", "wrong", "complaint"),
     [
-        (messages, "lost", "item 3 of 1000 bytes where item 2"),
-        (messages, "doubled", "item 1 of 1000 bytes where item 2"),
-        (answers, "short", "an answer of 5 bytes to a request of 1000"),
-        (views, "torn", "is torn"),
-        (copies, "torn", "is torn"),
-        (views, "stale", "image 1 came after image 1"),
-        (copies, "stale", "image 1 came after image 1"),
+        ("messages", "lost", "item 3 of 1000 bytes where item 2"),
+        ("messages", "doubled", "item 1 of 1000 bytes where item 2"),
+        ("bytes", "short", "an answer of 5 bytes to a request of 1000"),
+        ("view", "torn", "is torn"),
+        ("copy", "torn", "is torn"),
+        ("view", "stale", "image 1 came after image 1"),
+        ("copy", "stale", "image 1 came after image 1"),
     ],
 )
-def test_a_wrong_answer_ends_the_measurement(measured: Callable[[Any], Any], wrong: str, complaint: str) -> None:
+def test_a_wrong_answer_ends_the_measurement(kind: str, wrong: str, complaint: str) -> None:
+    plan = plan_of_commands(("inproc",), None, rounds=1, quick=True)
+    cells = {"messages": Cell("stream", "inproc", size=1000), "bytes": Cell("bytes", "inproc", size=1000)}
     with (
         api.serve(Forger(wrong), "inproc://forger"),
         api.connect("inproc://forger") as client,
         pytest.raises(RemoteProtocolError, match=complaint),
     ):
-        measured(client)
-
-
-SET_STATE = method("/lucky_transport.v1.StateService/SetState")
+        measure(client, cells.get(kind, Cell("images", "inproc", kind)), plan, None)
 
 
 def test_the_engine_answers_with_what_it_was_asked() -> None:
     with api.serve("echo", "inproc://echo"), api.connect("inproc://echo") as client:
         assert client.lidar.get_beam_count(7).beams == 7
         assert client.lidar.get_beam_angles(8).beams == 8
-        assert client.transport.call(SET_STATE, SetStateRequest(0, b"state")).observation == b"state"
-        items = list(client.agent.stream_policy_slot_state(slot_id=3))
-        assert [(item.slot_id, len(item.name)) for item in items] == [(0, 1000), (1, 1000), (2, 1000)]
-
-
-def test_every_byte_of_a_image_tells_its_number() -> None:
-    with (
-        api.serve(EchoEngine(width=8, height=4), "inproc://echo"),
-        api.connect("inproc://echo") as client,
-        client.camera.stream("any") as stream,
-    ):
-        for number in range(1, 10):
-            frame = next(stream)
-            assert (frame.frame_number, frame.width, frame.height, frame.channels) == (number, 8, 4, 4)
-            assert bytes(frame.data) == bytes([shade(number)]) * (8 * 4 * 4)
 
 
 @pytest.mark.parametrize("options", [{"width": 0}, {"item_bytes": -1}])
@@ -177,13 +140,6 @@ def test_a_loop_is_measured_over_a_transport_without_processes(monkeypatch: pyte
     assert again["again"]
     assert (row["kind"], row["path"], row["n"] > 0) == ("training", "inproc", True)
     assert "no LuckyEnv training loop: not here" in found["notes"]
-
-
-def test_the_streams_beside_a_training_loop_are_counted_and_end_with_it() -> None:
-    with api.serve("echo", "inproc://echo", options={"width": 8, "height": 4}), api.connect("inproc://echo") as client:
-        found = measure_training(client, QUICK)
-    assert found.alone_hz > 0
-    assert found.beside_hz > 0
 
 
 class _Stream:

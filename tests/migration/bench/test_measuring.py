@@ -1,7 +1,5 @@
 """The loops that time steps, histograms, CPU time, and what a report says of the machine; never how long it takes."""
 
-from __future__ import annotations
-
 import asyncio
 import getpass
 import itertools

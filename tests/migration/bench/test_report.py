@@ -1,7 +1,5 @@
 """The page and a run at a glance: self-contained, reproducible, readable without colours and without a picture."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

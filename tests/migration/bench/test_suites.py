@@ -1,7 +1,5 @@
 """What every suite of the bench keeps: rows, ratios, targets and pages, made of measurements that are known."""
 
-from __future__ import annotations
-
 import copy
 import json
 from dataclasses import replace
@@ -16,8 +14,8 @@ from lucky_transport.errors import NotReachable
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.report import bench_markdown, bench_page, show_bench, without_histograms
-from lucky_transport_migration.bench.run import PreparedSuite, Results
-from lucky_transport_migration.bench.suite import Case, Cell, check_targets
+from lucky_transport_migration.bench.run import Results
+from lucky_transport_migration.bench.suite import Case, check_targets
 from lucky_transport_migration.bench.suites import commands, steps, stubs, training
 
 jsonschema: Any = pytest.importorskip(
@@ -26,7 +24,7 @@ jsonschema: Any = pytest.importorskip(
 SCHEMA = json.loads((Path(__file__).parents[3] / "schema" / "bench.schema.json").read_text())
 
 #: Made-up microseconds of an exchange, by the way of waiting or the path.
-TYPICAL_US = {"grpc": 600.0, "grpc-tcp": 400.0, "grpc-unix": 300.0, "adaptive": 20.0, "block": 80.0}
+TYPICAL_US = {"pipes": 10.0, "grpc": 600.0, "grpc-tcp": 400.0, "grpc-unix": 300.0, "adaptive": 20.0, "block": 80.0}
 TARGETS = {
     "steps": steps.STEP_TARGETS,
     "commands": commands.COMMAND_TARGETS,
@@ -36,7 +34,7 @@ TARGETS = {
 each_suite = pytest.mark.parametrize("name", TARGETS)
 
 
-def made_up(cell: Cell, index: int) -> Any:
+def made_up(cell: Any, index: int) -> Any:
     """A measurement in which shared memory takes a tenth of the CPU time. A training loop loses 3 % over it and 20 %
     over gRPC, and one of LuckyEnv is 20 times as fast.
     """
@@ -46,17 +44,19 @@ def made_up(cell: Cell, index: int) -> Any:
         return StreamMeasurement(1000, 10**9 if cell.path == "shm" else 20 * 10**9, 10**7, None)
     us = TYPICAL_US[cell.wait or cell.path] * (1 + index / 100)
     cpu_ns = 10**6 if cell.path == "shm" else 10**7
-    if cell.kind in ("stream", "images", "callers", "program"):
-        return StreamMeasurement(1000, int(us * 1e6), cpu_ns, None if cell.kind == "program" else cpu_ns, False, 3)
+    if cell.kind in ("stream", "images", "callers"):
+        return StreamMeasurement(1000, int(us * 1e6), cpu_ns, cpu_ns, False, 3)
     samples = np.full(600, int(us * 1000), np.int64)
-    return Measurement(samples, samples[:5], cpu_ns, cpu_ns, index % 2 == 0, True if cell.rate_hz else None)
+    engine_ns = None if cell.kind == "program" else cpu_ns
+    return Measurement(samples, samples[:5], cpu_ns, engine_ns, index % 2 == 0, True if cell.rate_hz else None)
 
 
-def prepared(name: str) -> PreparedSuite:
+def prepared(name: str) -> Any:
     """Return a suite of calls where there is all that it needs."""
     suites: dict[str, Any] = {"commands": commands, "stubs": stubs, "training": training}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "why_no_luckyenv", lambda: None)
+        patch.setattr(stubs, "find_spec", lambda name: name)
         return suites[name].prepare(("grpc", "shm"), None, rounds=6, quick=False)
 
 
@@ -95,8 +95,9 @@ def words_of(name: str, result: dict[str, Any]) -> dict[str, str]:
             "stubs",
             [
                 *("grpc-tcp", "grpc-unix", "shm adaptive", "shm block"),
-                *("grpc-tcp, sizes", "grpc-unix, sizes", "shm adaptive, sizes"),
+                *("grpc-tcp, sizes", "grpc-unix, sizes", "shm adaptive, sizes", "pipes"),
                 *("grpc-tcp, asyncio", "grpc-unix, asyncio", "shm adaptive, asyncio"),
+                *("grpc-tcp, uvloop", "grpc-unix, uvloop", "shm adaptive, uvloop"),
                 *("grpc-tcp, program", "shm adaptive, program"),
             ],
         ),
@@ -158,6 +159,11 @@ def test_each_cell_is_one_row_of_all_rounds_and_one_of_them_stands_twice(name: s
     assert result["noise_floor"]["floor"] >= 1
 
 
+_STUBS = {
+    *(("unary", "pool", rate) for rate in (100, 1000)),
+    *((kind, "", None) for kind in ("stream", "callers", "futures", "channel", "absent", "program")),
+    *((kind, form, None) for kind in ("aio", "uvloop") for form in ("", "together")),
+}
 _UNARY = {("unary", what, rate) for what in ("inline", "pool") for rate in (None, 50)}
 
 
@@ -165,7 +171,7 @@ _UNARY = {("unary", what, rate) for what in ("inline", "pool") for rate in (None
     ("name", "kinds"),
     [
         ("commands", {*_UNARY, ("stream", "", None), ("images", "view", None), ("images", "copy", None)}),
-        ("stubs", {*_UNARY, *((kind, "", None) for kind in ("stream", "callers", "aio", "program"))}),
+        ("stubs", {*_UNARY, *_STUBS}),
     ],
 )
 def test_a_suite_of_calls_has_rows_of_each_kind_and_bytes_up_to_64_mb(

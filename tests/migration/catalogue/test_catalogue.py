@@ -1,7 +1,5 @@
 """Every method that a command can name, and its effect: LuckyEngine's, described ones, seen ones."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,37 +1,26 @@
 """`lucky-transport gate` as a user types it."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from lucky_transport.cli.main import cli
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
-from lucky_transport_migration.stages.journal import Journal
-from lucky_transport_migration.stages.stage import Placement, Stage
+from tests.support.command import invoke
+from tests.support.fixtures.migration_evidence import promote, seen
 
 READ, OTHER = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.CameraService/ListCameras"
 
 
-def gate(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["gate", *arguments])
+gate = partial(invoke, "gate")
 
 
-def seen(
-    method: str = READ, verdict: str = EQUAL, at: str = "2026-01-02T00:00:00.000Z", kind: str = "live"
-) -> Evidence:
-    sides = (SideResult("grpc", us=400.0, items=1), SideResult("shm", us=40.0, items=1))
-    return Evidence(method, "shadow", *sides, kind=kind, verdict=verdict, where="entity.name", at=at)
-
-
-def keep(folder: Path, rows: Iterable[Evidence], pid: int = 1) -> Path:
+def keep(folder: Path, rows: Iterable[Any], pid: int = 1) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / f"calls-{pid}.jsonl").write_text("".join(row.write() for row in rows))
     return folder
@@ -46,8 +35,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_green_gate_exits_with_zero_and_fixed_json(project: Path) -> None:
+def test_a_green_gate_exits_with_zero_and_fixed_json_and_shows_people_a_table_and_a_word(project: Path) -> None:
     keep(project / "seen", [seen()] * 20)
+    done = gate()
+    assert done.exit_code == 0
+    assert READ in done.output
+    assert "400 µs    40.0 µs  yes" in done.output
+    assert done.output.endswith("\nPROMOTE: 1 method may move on.\n")
     done = gate("--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
@@ -58,7 +52,7 @@ def test_a_green_gate_exits_with_zero_and_fixed_json(project: Path) -> None:
 
 def test_a_red_gate_exits_with_one_and_names_the_reasons(project: Path) -> None:
     keep(project / "seen", [seen()] * 15, pid=1)
-    keep(project / "seen", [seen(verdict=DIFFERENT)] * 5, pid=2)
+    keep(project / "seen", [seen(verdict="different")] * 5, pid=2)
     done = gate()
     assert done.exit_code == 1
     assert "5 differed and 0 failed" in done.output
@@ -66,19 +60,10 @@ def test_a_red_gate_exits_with_one_and_names_the_reasons(project: Path) -> None:
     assert json.loads(gate("--json").stdout)["promote"] is False
 
 
-def test_people_get_a_table_and_a_word(project: Path) -> None:
-    keep(project / "seen", [seen()] * 20)
-    done = gate()
-    assert done.exit_code == 0
-    assert READ in done.output
-    assert "400 µs    40.0 µs  yes" in done.output
-    assert done.output.endswith("\nPROMOTE: 1 method may move on.\n")
-
-
 def test_what_was_moved_without_evidence_is_listed_and_holds_nothing_back(project: Path) -> None:
     file = project / "lucky_transport.toml"
     file.write_text(file.read_text() + '[stages.methods]\n"CameraService/*" = "complete"\n')
-    keep(project / "seen", [*[seen()] * 20, replace(seen(OTHER, NOT_COMPARED), shadow=None, stage="complete")])
+    keep(project / "seen", [*[seen()] * 20, replace(seen(OTHER, "not_compared"), shadow=None, stage="complete")])
     done = gate()
     assert done.exit_code == 0, done.output
     assert f"moved without evidence: {OTHER} is at complete, and no call of it was ever compared\n" in done.output
@@ -90,7 +75,7 @@ def test_what_was_compared_before_its_last_move_was_not_moved_without_evidence(p
     file = project / "lucky_transport.toml"
     file.write_text(file.read_text() + '[stages.methods]\n"CameraService/*" = "complete"\n')
     keep(project / "seen", [*[seen()] * 20, seen(OTHER)])
-    Journal(project / "seen").promote(OTHER, Placement(Stage.SHADOW), Placement(Stage.COMPLETE))
+    promote(project / "seen", OTHER, "shadow", "complete")
     assert json.loads(gate("--json").stdout)["unproven"] == {}
 
 
@@ -126,7 +111,9 @@ def test_what_is_not_judged_is_said(project: Path) -> None:
     (project / "lucky_transport.toml").write_text(
         "[stages]\nevidence = 'seen'\ndefault = 'shadow'\n[gate]\ncalls = 20\n"
     )
-    world = replace(seen("/hazel.rpc.SceneService/SetEntityTransform", NOT_COMPARED), shadow=None, why="it changes it")
+    world = replace(
+        seen("/hazel.rpc.SceneService/SetEntityTransform", "not_compared"), shadow=None, why="it changes it"
+    )
     keep(project / "seen", [*[seen()] * 20, world])
     output = gate().output
     assert f"not judged of {READ}: its p99: at shadow no caller waits for both transports" in output
@@ -141,7 +128,7 @@ def test_one_method_or_a_pattern_can_be_asked_for(project: Path) -> None:
 
 
 def test_evidence_from_before_a_fix_can_be_passed_over(project: Path) -> None:
-    old = [seen(verdict=DIFFERENT, at="2026-01-01T12:00:00.000Z")] * 30
+    old = [seen(verdict="different", at="2026-01-01T12:00:00.000Z")] * 30
     keep(project / "seen", [*old, *[seen()] * 40])
     assert gate().exit_code == 1
     assert gate("--since", "2026-01-02").exit_code == 0

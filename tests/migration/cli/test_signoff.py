@@ -1,50 +1,40 @@
 """`lucky-transport signoff` as a user types it: what the page says in each case, and its exit code."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from lucky_transport.cli.main import cli
 from lucky_transport_migration.evidence.lines import Lines
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, EXCHANGE, NOT_COMPARED, Evidence, SideResult
 from lucky_transport_migration.jsonl import moment
-from lucky_transport_migration.stages.effective_stages import STEP
-from lucky_transport_migration.stages.journal import Journal
-from lucky_transport_migration.stages.stage import Placement, Stage
+from tests.support.command import invoke
+from tests.support.fixtures.migration_evidence import demote, promote, seen
 
+STEP = "/hazel.rpc.AgentService/Step"
 READ, OTHER = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.CameraService/ListCameras"
 RESET = "/hazel.rpc.AgentService/ResetAgent"
 OWN = "/weather.v1.Weather/GetForecast"
 PAGES = ("signoff.html", "signoff.md", "signoff.json")
 
 
-def signoff(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["signoff", *arguments])
+signoff = partial(invoke, "signoff")
 
 
 def page(*arguments: str) -> dict[str, Any]:
     return json.loads(signoff(*arguments, "--json").stdout)
 
 
-def seen(method: str = READ, verdict: str = EQUAL, at: str = "2026-01-02T00:00:00.000Z", **fields: Any) -> Evidence:
-    sides = SideResult("grpc", us=400.0, items=1), SideResult("shm", us=40.0, items=1)
-    return Evidence(method, fields.pop("stage", "shadow"), *sides, verdict=verdict, at=at, **fields)
-
-
-def differing(method: str = READ, **fields: Any) -> Evidence:
+def differing(method: str = READ, **fields: Any) -> Any:
     values = {"grpc": "a", "shm": "b"}
-    return seen(method, DIFFERENT, **{"aspect": "item", "where": "entity.name", "values": values, **fields})
+    return seen(method, "different", **{"aspect": "item", "where": "entity.name", "values": values, **fields})
 
 
-def keep(folder: Path, rows: Iterable[Evidence]) -> Path:
+def keep(folder: Path, rows: Iterable[Any]) -> Path:
     lines = Lines(pytest.fail)
     lines.write(folder, list(rows))
     lines.close()
@@ -74,9 +64,8 @@ def test_methods_that_may_move_on_or_are_complete_are_ready(project: Path) -> No
 
 def test_latencies_are_those_that_the_gate_judged_the_tail_too(project: Path) -> None:
     write_stages(project, f'"{READ}" = "canary 50%"')
-    sides = SideResult("shm", us=40.0, items=1), SideResult("grpc", us=400.0, items=1)
-    shm = replace(seen(stage="canary 50%"), primary=sides[0], shadow=sides[1])
-    slow = replace(seen(kind="parity", stage="parity"), shadow=SideResult("shm", us=4_000.0, items=1))
+    shm = seen(transports=("shm", "grpc"), stage="canary 50%")
+    slow = seen(kind="parity", stage="parity", shm_us=4_000.0)
     keep(project / "seen", [*[seen(stage="canary 50%"), shm] * 600, *[slow] * 600])
     (method,) = page()["methods"]
     assert method["latency"] == method["gate"]["latency"]
@@ -139,7 +128,7 @@ def test_nothing_seen_is_not_ready_and_claims_no_comparison(project: Path) -> No
 
 def test_a_method_that_was_set_complete_and_never_compared_is_held_back(project: Path) -> None:
     write_stages(project, f'"{OWN}" = "complete"')
-    keep(project / "seen", [replace(seen(OWN, NOT_COMPARED, stage="complete"), shadow=None)] * 30)
+    keep(project / "seen", [replace(seen(OWN, "not_compared", stage="complete"), shadow=None)] * 30)
     done = signoff()
     assert done.exit_code == 1
     assert f"- {OWN}: it is complete, and no call of it was compared; `lucky-transport parity" in done.output
@@ -161,7 +150,7 @@ def test_methods_that_a_pattern_moved_and_that_were_never_seen_are_named(project
 
 
 def test_a_method_that_stays_on_grpc_holds_nothing_back_and_is_named(project: Path) -> None:
-    staying = replace(seen(OWN, NOT_COMPARED, stage="grpc"), shadow=None)
+    staying = replace(seen(OWN, "not_compared", stage="grpc"), shadow=None)
     keep(project / "seen", [*[seen()] * 40, *[staying] * 7])
     assert signoff().exit_code == 0
     assert (
@@ -172,13 +161,12 @@ def test_a_method_that_stays_on_grpc_holds_nothing_back_and_is_named(project: Pa
 
 def test_a_demotion_in_force_holds_its_method_back_and_a_lifted_one_stays_in_the_history(project: Path) -> None:
     folder = keep(project / "seen", [differing()])
-    before, to = Placement(Stage.SHADOW), Placement(Stage.GRPC)
-    Journal(folder).demote(READ, before, to, "entity.name differs", cool_down_s=0)
+    demote(folder, READ, "shadow", "grpc", "entity.name differs", cool_down_s=0)
     done = signoff()
     assert done.exit_code == 1
     assert f"- {READ}: demoted to grpc (entity.name differs)" in done.output
     assert page()["methods"][0]["first"]["where"] == "entity.name"
-    Journal(folder).promote(READ, to, before)
+    promote(folder, READ, "grpc", "shadow")
     keep(folder, [seen(at=moment(time.time() + 60))] * 40)
     assert signoff().exit_code == 0
     (entry,) = page()["sent_back"]
@@ -200,7 +188,7 @@ def test_the_programs_and_the_way_back_are_named(project: Path) -> None:
     assert found["unnamed"] == 1
     back = found["methods"][0]["back"]
     assert back == f"lucky-transport stage demote {READ} --why REASON"
-    done = CliRunner().invoke(cli, back.split()[1:])
+    done = invoke(*back.split()[1:])
     assert done.exit_code == 0, done.output
     assert signoff().exit_code == 1
 
@@ -257,7 +245,7 @@ def test_at_most_six_sentences_stand_on_top(project: Path) -> None:
     assert 1 <= len([line for line in top.splitlines() if line]) <= 6
 
 
-def _much() -> Iterator[Evidence]:
+def _much() -> Iterator[Any]:
     for method in (READ, OTHER, OWN):
         yield from [differing(method, why="x" * 500)] * 3
 
@@ -274,9 +262,7 @@ def test_limits_that_are_laxer_than_the_defaults_are_named_on_top_and_stricter_o
 
 
 def test_answers_that_were_refusals_are_counted_on_top_by_their_status(project: Path) -> None:
-    sides = (SideResult(name, "UNAUTHENTICATED", 10.0) for name in ("grpc", "shm"))
-    refused = replace(seen(), **dict(zip(("primary", "shadow"), sides, strict=True)))
-    keep(project / "seen", [*[seen()] * 40, *[refused] * 2])
+    keep(project / "seen", [*[seen()] * 40, *[seen(code="UNAUTHENTICATED")] * 2])
     assert "\n2 of 42 compared answers were refusals: 2 UNAUTHENTICATED.\n" in signoff().output
 
 
@@ -311,11 +297,11 @@ def test_the_page_and_stage_promote_never_contradict_each_other(
     file.write_text(file.read_text().replace("mismatch_limit = 0.2", "mismatch_limit = 0.17"))
     at, folder = moment(time.time() + 60), project / "seen"
     if demoted is not None:
-        Journal(folder).demote(READ, Placement(Stage.SHM), Placement(Stage.SHADOW), "differs", cool_down_s=demoted)
+        demote(folder, READ, "shm", "shadow", cool_down_s=demoted)
     placed = "shadow" if demoted is not None and stage not in ("grpc", "shadow") else stage
     keep(folder, [*[seen(kind=kind, stage=placed, at=at)] * calls, *[seen(OTHER, at=at)] * 60])
     found = {one["method"]: one for one in page()["methods"]}
-    promoted = CliRunner().invoke(cli, ["stage", "promote", READ, "--json"])
+    promoted = invoke("stage", "promote", READ, "--json")
     (move,) = json.loads(promoted.stdout)["methods"]
     if READ in found:
         assert found[READ]["next"] == ("" if move["refused"] else move["to"]), (found[READ], move)
@@ -325,17 +311,17 @@ def test_the_page_and_stage_promote_never_contradict_each_other(
 @pytest.mark.parametrize("steps", [0, 60])
 def test_the_page_says_of_the_stepping_path_what_stage_promote_does_with_step(project: Path, steps: int) -> None:
     write_stages(project, '"*" = "shadow"')
-    rest = replace(seen(RESET, NOT_COMPARED), shadow=None, why="it is not made twice")
-    keep(project / "seen", [*[seen(STEP, kind="parity", stage=EXCHANGE)] * steps, *[rest] * 9])
+    rest = seen(RESET, "not_compared", ["grpc"], why="it is not made twice")
+    keep(project / "seen", [*[seen(STEP, kind="parity", stage="exchange")] * steps, *[rest] * 9])
     for arguments in ((), ("--method", "AgentService/ResetAgent")):
         (method,) = (one for one in page(*arguments)["methods"] if one["method"] == RESET)
         assert (method["next"], method["verdict"]) == (("canary 1%", "NOT READY") if steps else ("", "HELD BACK"))
-    (move,) = json.loads(CliRunner().invoke(cli, ["stage", "promote", STEP, "--json"]).stdout)["methods"]
+    (move,) = json.loads(invoke("stage", "promote", STEP, "--json").stdout)["methods"]
     assert bool(move["refused"]) == (not steps)
 
 
 def test_a_duration_that_no_clock_can_show_does_not_count(project: Path) -> None:
-    endless = replace(seen(), primary=SideResult("grpc", us=float("inf"), items=1))
+    endless = seen(grpc_us=float("inf"))
     with pytest.raises(ValueError, match="not JSON"):
         endless.write()
     (project / "seen").mkdir()

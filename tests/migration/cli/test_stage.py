@@ -1,18 +1,14 @@
 """`lucky-transport stage` as a user types it."""
 
-from __future__ import annotations
-
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from lucky_transport.cli.main import cli
-from lucky_transport_migration.evidence.record import Evidence, SideResult
-from lucky_transport_migration.stages.journal import Journal
-from lucky_transport_migration.stages.stage import Placement
+from tests.support.command import invoke
+from tests.support.fixtures.migration_evidence import demote, seen
 from tests.support.weather import WeatherPrograms
 
 _FILE = """
@@ -27,8 +23,7 @@ control = "grpc://127.0.0.1:50051"
 _ENTITY = "/hazel.rpc.SceneService/GetEntity"
 
 
-def stage(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["stage", *arguments])
+stage = partial(invoke, "stage")
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +37,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_show_lists_effect_stage_row_and_what_was_seen(project: Path) -> None:
     evidence = project / "lucky-evidence"
     evidence.mkdir()
-    seen = Evidence(_ENTITY, "canary 10%", SideResult("grpc"), SideResult("shm"), verdict="equal")
-    (evidence / "calls-1.jsonl").write_text(seen.write() * 3)
+    (evidence / "calls-1.jsonl").write_text(seen(_ENTITY).write() * 3)
     done = stage("show", "SceneService/*Entit*")
     assert done.exit_code == 0, done.output
     lines = [line.split() for line in done.output.splitlines() if line.startswith("  Scene")]
@@ -56,8 +50,7 @@ def test_show_lists_effect_stage_row_and_what_was_seen(project: Path) -> None:
 
 
 def test_show_says_why_a_method_is_held_back_and_why_it_has_its_effect(project: Path) -> None:
-    journal = Journal(project / "lucky-evidence")
-    journal.demote(_ENTITY, Placement.parse("canary 10%"), Placement.parse("shadow"), "item 0 differs")
+    demote(project / "lucky-evidence", _ENTITY, "canary 10%", "shadow", "item 0 differs")
     done = stage("show", "SceneService/GetEntity", "--reasons")
     assert "read: one entity at that moment  shadow  demoted: item 0 differs (in cool-down for " in done.output
 
@@ -74,8 +67,7 @@ def test_show_has_all_methods_as_json() -> None:
 def test_show_says_which_lines_of_evidence_do_not_count(project: Path) -> None:
     file = project / "lucky-evidence" / "calls-1.jsonl"
     file.parent.mkdir()
-    seen = Evidence(_ENTITY, "canary 10%", SideResult("grpc"), SideResult("shm"), verdict="equal").write()
-    file.write_text(seen + "torn\n" + seen)
+    file.write_text(seen(_ENTITY).write() + "torn\n" + seen(_ENTITY).write())
     done = stage("show", "SceneService/GetEntity")
     assert done.output.endswith(f"1 damaged line of evidence is not counted; first: {file}, line 2\n")
     assert json.loads(stage("show", "--json").stdout)["damaged"] == {"lines": 1, "file": str(file), "line": 2}
@@ -126,8 +118,7 @@ def test_a_move_without_evidence_is_named_and_one_with_it_is_not(project: Path) 
         done.stderr == f"note: moved without evidence: {_ENTITY} is at complete, and no call of it was ever compared\n"
     )
     folder = project / "lucky-evidence"
-    seen = Evidence(_ENTITY, "shadow", SideResult("grpc"), SideResult("shm"), verdict="equal")
-    (folder / "calls-1.jsonl").write_text(seen.write())
+    (folder / "calls-1.jsonl").write_text(seen(_ENTITY).write())
     stage("set", "SceneService/GetEntity", "shadow")
     assert json.loads(stage("set", "SceneService/GetEntity", "complete", "--json").stdout)["notes"] == []
 

@@ -1,8 +1,11 @@
-"""Evidence survives being written and read; requests are told apart, and whose side ended a call."""
-
-from __future__ import annotations
+"""Evidence survives being written and read, whole; a folder that cannot be written harms nobody."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +16,10 @@ from lucky_transport.errors import EngineFailed, NotReachable, PeerDied, PeerTim
 from lucky_transport.messages import GetAgentSchemaRequest, GetSceneInfoRequest, LidarSensorRequest
 from lucky_transport.routing import Ending
 from lucky_transport_migration.evidence.call_comparison import request_hash
+from lucky_transport_migration.evidence.lines import Lines, commit_of, describe_process, read_programs
 from lucky_transport_migration.evidence.outcome import as_seen, ending_of
-from lucky_transport_migration.evidence.record import Evidence, SideResult
-from lucky_transport_migration.jsonl import entry_of, moment
+from lucky_transport_migration.evidence.record import Evidence, SideResult, read_folder
+from lucky_transport_migration.jsonl import Damage, entry_of, moment
 
 TEXT = st.text(max_size=20)
 SIDES = st.builds(SideResult, TEXT, TEXT, st.floats(0, 1e9), st.integers(0, 1000))
@@ -84,11 +88,6 @@ def test_a_difference_is_one_sentence(verdict: str, aspect: str, where: str, sen
     assert evidence.sentence == sentence
 
 
-@given(st.binary(max_size=60) | PLAIN.map(lambda value: json.dumps(value).encode()))
-def test_what_is_no_object_is_no_evidence(line: bytes) -> None:
-    assert entry_of(Evidence, line) is None
-
-
 PAYLOADS = st.lists(st.binary(min_size=1, max_size=20), max_size=4)
 
 
@@ -138,3 +137,154 @@ def test_another_end_stays_as_it_is_whatever_the_clock_says() -> None:
 def test_of_a_typed_call_the_error_says_it(error: Exception, code: str, is_local: bool) -> None:
     found = ending_of(error)
     assert (found.code, found.is_local) == (code, is_local)
+
+
+ONE = Evidence("/a.B/C", "shadow", SideResult("grpc"), verdict="equal")
+BAD = Evidence("/a.B/C", "shadow", SideResult("grpc"), verdict="different")
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def lines(told: list[str]) -> Lines:
+    return Lines(told.append)
+
+
+def test_lines_go_to_the_file_of_the_process(tmp_path: Path, lines: Lines, told: list[str]) -> None:
+    lines.write(tmp_path / "new", [ONE, BAD])
+    lines.close()
+    lines.write(tmp_path / "new", [ONE])
+    lines.close()
+    lines.close()
+    names = sorted(path.name for path in (tmp_path / "new").iterdir())
+    assert names == [f"calls-{os.getpid()}.jsonl", "looks.jsonl", "programs.jsonl"]
+    assert list(read_folder(tmp_path / "new")) == [ONE, BAD, ONE]
+    assert told == []
+
+
+def test_looks_that_are_gone_are_not_begun_anew_beside_evidence(tmp_path: Path, lines: Lines) -> None:
+    lines.write(tmp_path, [ONE])
+    lines.close()
+    (tmp_path / "looks.jsonl").unlink()
+    lines.write(tmp_path, [ONE])
+    assert not (tmp_path / "looks.jsonl").exists()
+
+
+def test_a_folder_that_is_removed_is_made_again(tmp_path: Path, lines: Lines) -> None:
+    lines.write(tmp_path / "x", [ONE])
+    shutil.rmtree(tmp_path / "x")
+    lines.write(tmp_path / "x", [BAD])
+    lines.close()
+    assert list(read_folder(tmp_path / "x")) == [BAD]
+
+
+def test_a_folder_that_cannot_be_made_is_said_once_until_it_can(tmp_path: Path, lines: Lines, told: list[str]) -> None:
+    (tmp_path / "x").write_text("a file")
+    for _ in range(3):
+        lines.write(tmp_path / "x", [ONE])
+    assert len(told) == 1
+    assert told[0].startswith("evidence is lost: ")
+    (tmp_path / "x").unlink()
+    lines.write(tmp_path / "x", [BAD])
+    lines.close()
+    assert list(read_folder(tmp_path / "x")) == [BAD]
+    shutil.rmtree(tmp_path / "x")
+    (tmp_path / "x").write_text("a file again")
+    lines.write(tmp_path / "x", [ONE])
+    assert len(told) == 2
+
+
+def test_a_full_disk_is_said_once_and_tears_no_later_line(
+    tmp_path: Path, lines: Lines, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    lines.write(tmp_path, [ONE])
+    monkeypatch.setattr(os, "write", lambda descriptor, text: write(descriptor, text[:10]))
+    lines.write(tmp_path, [ONE])
+    lines.write(tmp_path, [ONE])
+    monkeypatch.undo()
+    lines.write(tmp_path, [BAD])
+    lines.close()
+    assert list(read_folder(tmp_path)) == [ONE, BAD]
+    assert len(told) == 1
+    assert "no space left" in told[0]
+
+
+def test_a_file_at_its_limit_gets_only_what_differs(tmp_path: Path, told: list[str]) -> None:
+    lines = Lines(told.append, largest=2 * len(ONE.write()))
+    for _ in range(5):
+        lines.write(tmp_path, [ONE])
+    lines.write(tmp_path, [BAD, ONE])
+    lines.close()
+    assert [one.verdict for one in read_folder(tmp_path)] == ["equal"] * 3 + ["different"]
+    assert len(told) == 1
+    assert "only what differs or fails" in told[0]
+
+
+def test_a_process_that_makes_evidence_has_one_line(tmp_path: Path) -> None:
+    lines = Lines(lambda _: None)
+    for _ in range(3):
+        lines.write(tmp_path, [ONE])
+        lines.close()
+    (program,) = read_programs(tmp_path, Damage())
+    assert program.pid == os.getpid()
+    assert program.versions["python"] == sys.version.split()[0]
+    assert "lucky-transport" in program.versions
+    assert program.system.startswith("Linux ")
+
+
+def test_the_command_line_is_that_of_the_process_and_its_environment_is_not_written(tmp_path: Path) -> None:
+    made = "from pathlib import Path; from lucky_transport_migration.evidence.lines import describe_process as d; "
+    words = ["--port", "1", "--api-token", "t0p", "--password=s3cret", "grpc://me:pw@host:1", "--monkey", "business"]
+    command = [sys.executable, "-c", f"{made}d(Path({str(tmp_path)!r}))", *words]
+    subprocess.run(command, check=True, env=os.environ | {"PRIVATE": "hidden-value"})
+    (program,) = read_programs(tmp_path, Damage())
+    assert program.command[:2] == (os.path.basename(sys.executable), "-c")
+    assert program.command[3:6] == ("--port", "1", "--api-token")
+    text = (tmp_path / "programs.jsonl").read_text()
+    for secret in ("t0p", "s3cret", "me:pw", "hidden-value"):
+        assert secret not in text
+    assert program.command[-3:] == ("grpc://***@host:1", "--monkey", "business")
+
+
+def test_a_very_long_command_line_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "orig_argv", ["python", "x" * 10_000, *["y"] * 1_000])
+    describe_process(tmp_path)
+    (program,) = read_programs(tmp_path, Damage())
+    assert program.command[-1] == "..."
+    assert (tmp_path / "programs.jsonl").stat().st_size < 4096
+
+
+def test_a_file_that_is_full_or_cannot_be_written_harms_no_evidence(tmp_path: Path) -> None:
+    (tmp_path / "programs.jsonl").mkdir()
+    lines = Lines(lambda _: None)
+    lines.write(tmp_path, [ONE])
+    lines.close()
+    assert (tmp_path / f"calls-{os.getpid()}.jsonl").read_text() == ONE.write()
+
+
+def test_the_commit_is_what_git_says(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        names = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+        done = subprocess.run(["git", *names, *words], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    assert commit_of(tmp_path / "nowhere") == ""
+    git("init", "-q")
+    assert commit_of(tmp_path) == ""
+    git("commit", "-q", "--allow-empty", "-m", "one")
+    head = git("rev-parse", "--short=12", "HEAD")
+    (tmp_path / "inner").mkdir()
+    assert commit_of(tmp_path / "inner") == head
+
+
+def test_metadata_of_a_command_line_have_no_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ["--metadata", "x-one=hush 1", "--metadata=x-two=hush 2", "--metadata", "x-three=$HUSH"]
+    monkeypatch.setattr(sys, "orig_argv", ["lucky-transport", "replay", *given, "run.jsonl"])
+    describe_process(tmp_path)
+    (program,) = read_programs(tmp_path, Damage())
+    masked = ("--metadata", "x-one=***", "--metadata=x-two=***", "--metadata", "x-three=***")
+    assert program.command == ("lucky-transport", "replay", *masked, "run.jsonl")

@@ -1,7 +1,5 @@
 """A method of any service is called by bytes, with metadata of whoever compares, alike over gRPC and shared memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,7 +13,6 @@ from lucky_transport.messages.methods import Effect
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.catalogue.sources import file_set_from
-from lucky_transport_migration.evidence.outcome import CallOutcome
 from lucky_transport_migration.evidence.service_caller import ServiceCaller
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
 from tests.support.weather import WeatherPrograms
@@ -99,7 +96,7 @@ def endpoint() -> Iterator[str]:
     server.stop(0)
 
 
-def asked(endpoint: str, given: Metadata, metadata: Metadata = ()) -> CallOutcome:
+def asked(endpoint: str, given: Metadata, metadata: Metadata = ()) -> Any:
     with ServiceCaller(endpoint, given) as caller:
         return caller.ask(ECHO, [b""], timeout_s=30, metadata=metadata)
 

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.latency import Pairs, Tails
 from lucky_transport_migration.gate.limits import Limits
@@ -45,7 +44,7 @@ Growing = Callable[[int], EvidenceSummary | None]
 def summary(control: Values, candidate: Values, calls: int, bad: Sequence[int] = ()) -> EvidenceSummary:
     """Return what so many calls come to, those numbered `bad` different, with these durations in microseconds."""
     found = EvidenceSummary()
-    found.verdicts.update({EQUAL: calls - len(bad), DIFFERENT: len(bad)})
+    found.verdicts.update({"equal": calls - len(bad), "different": len(bad)})
     found._is_bad |= dict.fromkeys(range(calls), False)  # pyright: ignore[reportPrivateUsage] - `add` takes too long
     found._is_bad |= dict.fromkeys(bad, True)  # pyright: ignore[reportPrivateUsage]
     found.pairs = Pairs(*_kept(control, candidate))

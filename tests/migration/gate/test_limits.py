@@ -1,7 +1,5 @@
 """The limits of `[gate]`, how looks are counted, and what one call means for the stage of its method."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +8,11 @@ import pytest
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.bounds import error_of_look, needed_trials, upper_bound
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
+from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.routing.evidence_policy import demotion
-from lucky_transport_migration.stages.journal import Journal
-from lucky_transport_migration.stages.stage import Placement
+from tests.support.fixtures.migration_evidence import promote
 from tests.support.waiting import PATIENCE_S
 
 
@@ -90,8 +87,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def look(folder: Path, calls: int, *, counts: bool = True, method: str = METHOD) -> int:
-    return Looks(folder).take({method: (calls, 0)}, lambda name, number: counts)[method]
+def look(folder: Path, calls: int, *, method: str = METHOD) -> int:
+    return Looks(folder).take({method: (calls, 0)}, lambda name, number: True)[method]
 
 
 def test_all_looks_together_spend_no_more_than_the_error() -> None:
@@ -109,15 +106,10 @@ def test_a_look_at_what_was_looked_at_before_is_no_new_one(folder: Path) -> None
     assert [look(folder, calls) for calls in (1_200, 1_200, 1_300, 1_200, 1_300)] == [1, 1, 2, 1, 2]
 
 
-def test_a_look_that_could_promote_nothing_is_not_counted(folder: Path) -> None:
-    assert [look(folder, calls, counts=False) for calls in (100, 200)] == [1, 1]
-    assert look(folder, 1_200) == 1
-
-
 def test_a_move_begins_a_new_count(folder: Path) -> None:
     for calls in (1_200, 1_300):
         look(folder, calls)
-    Journal(folder).promote(METHOD, Placement.parse("shadow"), Placement.parse("canary 1%"))
+    promote(folder, METHOD, "shadow", "canary 1%")
     assert look(folder, 1_400) == 1
 
 
@@ -156,14 +148,6 @@ def test_looks_that_are_gone_are_not_begun_anew(folder: Path) -> None:
     assert not (folder / "looks.jsonl").exists()
 
 
-def test_a_damaged_line_hides_no_other_look(folder: Path) -> None:
-    for calls in range(1_200, 1_230):
-        look(folder, calls)
-    with (folder / "looks.jsonl").open("a") as file:
-        file.write('{"v": 1, "at"')
-    assert [look(folder, calls) for calls in (1_230, 1_231)] == [31, 32]
-
-
 def test_a_look_that_cannot_be_counted_is_an_error(folder: Path) -> None:
     (folder / "looks.jsonl").unlink()
     (folder / "looks.jsonl").mkdir()
@@ -172,39 +156,15 @@ def test_a_look_that_cannot_be_counted_is_an_error(folder: Path) -> None:
 
 
 Seen = Callable[..., Evidence]
+NOT_LIVE = ("aa", "replay", "parity")
 
 
-@pytest.mark.parametrize(
-    ("stage", "after_a_mismatch", "after_a_failure"),
-    [
-        ("shadow", "grpc", "grpc"),
-        ("canary 1%", "shadow", "grpc"),
-        ("canary 50%", "shadow", "grpc"),
-        ("shm", "shadow", "grpc"),
-    ],
-)
-def test_a_wrong_answer_leads_back_to_comparing_and_a_failure_to_grpc(
-    seen: Seen, stage: str, after_a_mismatch: str, after_a_failure: str
-) -> None:
-    assert str(demotion(seen(stage=stage, verdict=DIFFERENT), Limits())) == after_a_mismatch
-    assert str(demotion(seen(stage=stage, verdict=FAILED), Limits())) == after_a_failure
-
-
-@pytest.mark.parametrize("stage", ["grpc", "complete"])
-@pytest.mark.parametrize("verdict", [DIFFERENT, FAILED])
-def test_at_both_ends_there_is_nowhere_to_go_back_to(seen: Seen, stage: str, verdict: str) -> None:
-    assert demotion(seen(stage=stage, verdict=verdict), Limits()) is None
-
-
-@pytest.mark.parametrize("verdict", [EQUAL, NOT_COMPARED])
-def test_what_is_equal_or_was_not_compared_demotes_nothing(seen: Seen, verdict: str) -> None:
-    assert demotion(seen(stage="canary 10%", verdict=verdict), Limits()) is None
-
-
-@pytest.mark.parametrize("kind", ["aa", "replay", "parity"])
-def test_only_live_calls_demote(seen: Seen, kind: str) -> None:
-    assert demotion(seen(kind=kind, stage="shm", verdict=DIFFERENT), Limits()) is None
+@pytest.mark.parametrize("verdict", ["different", "failed"])
+@pytest.mark.parametrize("fields", [{"stage": "grpc"}, {"stage": "complete"}, *({"kind": one} for one in NOT_LIVE)])
+def test_only_live_calls_of_a_method_on_its_way_demote_it(seen: Seen, verdict: str, fields: dict[str, str]) -> None:
+    """Where they lead is shown by tests/migration/evidence/test_evidence_policy.py."""
+    assert demotion(seen(**{"stage": "shm", "verdict": verdict, **fields}), Limits()) is None
 
 
 def test_a_team_can_switch_it_off(seen: Seen) -> None:
-    assert demotion(seen(stage="shm", verdict=FAILED), Limits(demote=False)) is None
+    assert demotion(seen(stage="shm", verdict="failed"), Limits(demote=False)) is None

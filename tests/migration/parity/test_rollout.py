@@ -1,7 +1,6 @@
 """The seeded user of an env, and engines with parts: a difference names part and element."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -10,12 +9,11 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.process import unique_name
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.spec.composite import arrays, views
-from lucky_transport.transport import Frame, Transport
+from lucky_transport.transport import Frame
 from lucky_transport_migration.compare.rules import ComparisonRules, Rule
-from lucky_transport_migration.parity.rollout import WAYS, RolloutPlan, RolloutStep
+from lucky_transport_migration.parity.rollout import WAYS, RolloutPlan
 from lucky_transport_migration.parity.step_comparison import Counts, compare_envs
 from tests.planted.plant import PlantedTransport
 
@@ -26,7 +24,7 @@ def spec(num_envs: int = 4, action: ArraySpec = BOX) -> BatchSpec:
     return BatchSpec("test", num_envs, ArraySpec("float32", (3,)), action)
 
 
-def moves(policy: RolloutPlan, count: int) -> list[RolloutStep]:
+def moves(policy: RolloutPlan, count: int) -> list[Any]:
     return [policy.next() for _ in range(count)]
 
 
@@ -93,9 +91,6 @@ def test_some_steps_have_the_actions_of_the_step_before() -> None:
     assert 4 < sum(np.array_equal(one.actions, other.actions) for one, other in pairwise(steps)) < 15
 
 
-ENGINE = "toy:composite"
-
-
 class FlippedTransport(PlantedTransport):
     """Passes everything on, but from exchange 6 on one pixel of env 1 is another one."""
 
@@ -105,19 +100,13 @@ class FlippedTransport(PlantedTransport):
 
 
 @pytest.fixture
-def serve(request: pytest.FixtureRequest) -> Any:
+def opened(serve: Any) -> Any:
     """Return a function that serves an engine with parts in this process and returns a transport to it."""
-
-    def start() -> Transport:
-        serving = api.serve(ENGINE, f"inproc://{unique_name()}", num_envs=3, options={"episode_steps": 7})
-        request.addfinalizer(serving.stop)
-        return api.open_transport(serving.endpoints[0])
-
-    return start
+    return lambda: api.open_transport(serve("toy:composite", 3, episode_steps=7))
 
 
-def test_a_difference_between_envs_names_the_part_and_its_element(serve: Any) -> None:
-    envs = {"true": VectorEnv(serve()), "faulty": VectorEnv(FlippedTransport(serve()))}
+def test_a_difference_between_envs_names_the_part_and_its_element(opened: Any) -> None:
+    envs = {"true": VectorEnv(opened()), "faulty": VectorEnv(FlippedTransport(opened()))}
     policy = RolloutPlan(envs["true"].batch_spec, 0, 40)
     found = compare_envs(envs, policy, 40, "next_step", Counts())
     assert found is not None
@@ -125,15 +114,65 @@ def test_a_difference_between_envs_names_the_part_and_its_element(serve: Any) ->
     assert found.sentence().startswith('observation["camera"]["left"][3, 4, 2] of env 1 differs in')
 
 
+class ReusingEnv(VectorEnv):
+    """Returns one of the values of a step in the array in which it returned it `apart` steps before: `of` tells where
+    that stands.
+    """
+
+    of: Callable[[list[Any]], tuple[Any, Any]]
+    apart = 1
+
+    def step(self, actions: Any) -> Any:
+        made = list(super().step(actions))
+        values, key = self.of(made)
+        used = self.__dict__.setdefault("used", [])
+        if len(used) == self.apart:
+            earlier = used.pop(0)
+            earlier[...] = values[key]
+            values[key] = earlier
+        used.append(values[key])
+        return tuple(made)
+
+
+@pytest.mark.parametrize("apart", [1, 3])
+@pytest.mark.parametrize(
+    "of",
+    [
+        *(lambda made, at=at: (made, at) for at in (1, 2, 3)),
+        lambda made: (made[0]["camera"], "left"),
+        lambda made: (made[4], "reward_terms/centred"),
+    ],
+)
+def test_a_step_that_changes_what_an_earlier_one_returned_is_found(opened: Any, of: Any, apart: int) -> None:
+    envs = {"true": VectorEnv(opened()), "faulty": ReusingEnv(opened())}
+    envs["faulty"].of, envs["faulty"].apart = of, apart
+    found = compare_envs(envs, RolloutPlan(envs["true"].batch_spec, 0, 40), 40, "next_step", Counts())
+    assert found is not None
+    assert found.difference.where.startswith("earlier_kept")
+
+
+def test_arrays_that_cannot_be_written_to_are_found(opened: Any) -> None:
+    class SealedEnv(VectorEnv):
+        def step(self, actions: Any) -> Any:
+            made = super().step(actions)
+            made[1].flags.writeable = False
+            return made
+
+    envs = {"true": VectorEnv(opened()), "faulty": SealedEnv(opened())}
+    found = compare_envs(envs, RolloutPlan(envs["true"].batch_spec, 0, 40), 40, "next_step", Counts())
+    assert found is not None
+    assert found.difference.where.startswith("writeable")
+
+
 @pytest.mark.parametrize("key", ["observation", 'observation["camera"]["left"]'])
-def test_a_rule_counts_for_all_parts_or_for_one(serve: Any, key: str) -> None:
-    envs = {"true": VectorEnv(serve()), "faulty": VectorEnv(FlippedTransport(serve()))}
+def test_a_rule_counts_for_all_parts_or_for_one(opened: Any, key: str) -> None:
+    envs = {"true": VectorEnv(opened()), "faulty": VectorEnv(FlippedTransport(opened()))}
     policy = RolloutPlan(envs["true"].batch_spec, 0, 40)
     assert compare_envs(envs, policy, 40, "next_step", Counts(), rules=ComparisonRules({key: Rule(abs=1)})) is None
 
 
-def test_actions_fill_every_part_within_what_its_dtype_holds(serve: Any) -> None:
-    spec = serve().spec
+def test_actions_fill_every_part_within_what_its_dtype_holds(opened: Any) -> None:
+    spec = opened().spec
     moves = [RolloutPlan(spec, 3, 100).next() for _ in range(2)]
     assert moves[0].actions.tobytes() == moves[1].actions.tobytes()
     policy = RolloutPlan(spec, 3, 100)

@@ -1,7 +1,5 @@
 """Calls that are drawn have fields of every kind, with the values that programs get wrong."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,10 +19,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration.catalogue.descriptors import methods_in
-from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.compare.messages import first_unequal
 from lucky_transport_migration.parity.field_values import FieldValues
 from lucky_transport_migration.parity.request_table import CASES
-from lucky_transport_migration.parity.service_call import ServiceCall
+from lucky_transport_migration.parity.service_call import ServiceCall, smaller
 from lucky_transport_migration.parity.service_requests import DrawnCalls
 from tests.support.weather import WeatherPrograms
 
@@ -33,22 +31,22 @@ _COUNT = 100
 
 
 @pytest.fixture(scope="module")
-def report(weather: WeatherPrograms) -> ServiceMethod:
+def report(weather: WeatherPrograms) -> Any:
     found = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")
     return next(one for one in found if one.name.endswith("/Report"))
 
 
-def draw(method: ServiceMethod, values: FieldValues | None = None, count: int = _COUNT) -> list[ServiceCall]:
+def draw(method: Any, values: FieldValues | None = None, count: int = _COUNT) -> list[ServiceCall]:
     return list(islice(DrawnCalls(method, values or FieldValues(), 1), count))
 
 
 @pytest.fixture(scope="module")
-def drawn(report: ServiceMethod) -> list[ServiceCall]:
+def drawn(report: Any) -> list[ServiceCall]:
     return draw(report)
 
 
 @pytest.fixture(scope="module")
-def messages(drawn: list[ServiceCall], report: ServiceMethod) -> list[Any]:
+def messages(drawn: list[ServiceCall], report: Any) -> list[Any]:
     return [report.request.FromString(one) for call in drawn for one in call.requests]
 
 
@@ -106,11 +104,31 @@ _TEXT_BY_BOOL = """name: "by_bool.proto" message_type { name: "ByBool"
 BY_BOOL = GetMessages([Parse(_TEXT_BY_BOOL, FileDescriptorProto())])["ByBool"]
 
 
+_TEXT_EXTENDED = """name: "extended.proto" message_type { name: "Extended"
+  extension_range { start: 100 end: 200 } field { name: "n" number: 1 label: LABEL_OPTIONAL type: TYPE_INT32 } }
+  extension { name: "torque" number: 100 label: LABEL_OPTIONAL type: TYPE_DOUBLE extendee: ".Extended" }
+  extension { name: "tags" number: 101 label: LABEL_REPEATED type: TYPE_STRING extendee: ".Extended" }
+  extension { name: "inner" number: 102 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".Extended"
+    extendee: ".Extended" }"""
+EXTENDED: Any = GetMessages([Parse(_TEXT_EXTENDED, FileDescriptorProto())])["Extended"]
+
+
+def test_each_extension_is_drawn_and_one_that_an_answer_lacks_is_found(report: Any) -> None:
+    calls = draw(replace(report, request=EXTENDED, requests_stream=False))
+    found = {field.name: call for call in calls for field, _ in call.messages[0].ListFields() if field.is_extension}
+    assert set(found) == {"torque", "tags", "inner"}
+    for name, call in found.items():
+        assert list(smaller(call, requests_stream=False))
+        without = EXTENDED.FromString(call.requests[0])
+        without.ClearExtension(EXTENDED.DESCRIPTOR.file.extensions_by_name[name])
+        assert first_unequal(EXTENDED, call.messages[0], without), name
+
+
 @pytest.mark.parametrize(
     "kind",
     [Timestamp, Duration, FieldMask, Struct, Empty, DescriptorProto, UninterpretedOption, FileDescriptorProto, BY_BOOL],
 )
-def test_requests_of_any_message_can_be_sent(kind: Any, report: ServiceMethod) -> None:
+def test_requests_of_any_message_can_be_sent(kind: Any, report: Any) -> None:
     """Well-known ones, and those of proto2 with fields that have to be there and closed enums."""
     calls = draw(replace(report, request=kind, requests_stream=False))
     assert all(len(call.requests) == 1 and call.text for call in calls if len(call.requests[0]) < 10_000)
@@ -118,7 +136,7 @@ def test_requests_of_any_message_can_be_sent(kind: Any, report: ServiceMethod) -
         assert all(call.messages[0].ToJsonString() for call in calls)
 
 
-def test_the_same_seed_draws_the_same_calls_each_time(report: ServiceMethod, drawn: list[ServiceCall]) -> None:
+def test_the_same_seed_draws_the_same_calls_each_time(report: Any, drawn: list[ServiceCall]) -> None:
     again = DrawnCalls(report, FieldValues(), 1)
     for _ in range(2):
         assert [one.requests for one in islice(again, 10)] == [one.requests for one in drawn[:10]]
@@ -140,7 +158,7 @@ def test_some_streams_of_answers_are_left_and_most_are_read_to_their_end(weather
     assert {call.cancel_after for call in left} == {1, 2, 3}
 
 
-def test_the_text_of_a_call_says_its_requests_metadata_and_cancellation(report: ServiceMethod) -> None:
+def test_the_text_of_a_call_says_its_requests_metadata_and_cancellation(report: Any) -> None:
     call = ServiceCall((report.request(note="a"), report.request()), (("team", "b"),), 2)
     assert call.text == "requests [{note: \"a\"}, {}], metadata {'team': 'b'}, cancelled after 2 responses"
 
@@ -148,7 +166,7 @@ def test_the_text_of_a_call_says_its_requests_metadata_and_cancellation(report: 
 _READING = "weather.v1.Reading"
 
 
-def test_a_field_with_named_values_has_them_mostly_and_others_too(report: ServiceMethod) -> None:
+def test_a_field_with_named_values_has_them_mostly_and_others_too(report: Any) -> None:
     rows = {f"{_READING}.note": ["Oslo"], f"{_READING}.sky": ["RAIN"], f"{_READING}.notes": ["a"]}
     values = FieldValues({**rows, f"{_READING}.raw": ["ab"], "weather.v1.Place.name": ["Rome"]})
     values.check([report])
@@ -178,15 +196,13 @@ def test_a_field_with_named_values_has_them_mostly_and_others_too(report: Servic
         ("google.protobuf.Timestamp.seconds", [1], "is of a well-known message"),
     ],
 )
-def test_values_that_name_nothing_or_do_not_fit_are_refused(
-    report: ServiceMethod, key: str, value: object, text: str
-) -> None:
+def test_values_that_name_nothing_or_do_not_fit_are_refused(report: Any, key: str, value: object, text: str) -> None:
     with pytest.raises(ConfigError) as raised:
         FieldValues({key: value}).check([report])
     assert text in str(raised.value)
 
 
-def test_values_of_the_command_line_stand_beside_those_of_the_file(tmp_path: Path, report: ServiceMethod) -> None:
+def test_values_of_the_command_line_stand_beside_those_of_the_file(tmp_path: Path, report: Any) -> None:
     (tmp_path / "lucky_transport.toml").write_text(f'[parity.values]\n"{_READING}.note" = ["Oslo"]\n')
     values = FieldValues.load([f"{_READING}.note=Rome", f"{_READING}.i32=7", f"{_READING}.gust=[1, 2]"], tmp_path)
     values.check([report])

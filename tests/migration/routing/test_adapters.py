@@ -1,11 +1,9 @@
 """The same planted failures under all three adapters of the router: typed calls, grpc.Channel and grpc.aio.Channel."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
@@ -14,16 +12,14 @@ import pytest
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
-from lucky_transport.engine import Handler
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages import LidarBeamAnglesResponse, LidarSensorRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.routing import Decision
-from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.staged_transport import StagedTransport
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
@@ -42,19 +38,15 @@ CANARY = Decision("shm", "grpc", "canary 10%")
 READ_S = 2.0
 
 
-class Planted(ToyEngine):
+class Planted(ScriptedEngine):
     """Answers reads with `beams`; what `hangs` names waits for `go_on`. `entered`: a change has begun."""
 
     def __init__(self, beams: int = 7, hangs: str = "") -> None:
-        super().__init__(1)
+        super().__init__(services={READ.name: self._read, CHANGE.name: self._change})
         self.go_on, self.entered = threading.Event(), threading.Event()
         self.changes = 0
         self._beams = beams
         self._hangs = hangs
-
-    @property
-    def services(self) -> Mapping[str, Handler]:
-        return {**super().services, READ.name: self._read, CHANGE.name: self._change}
 
     def _read(self, request: Any) -> LidarBeamAnglesResponse:
         if self._hangs == "read":
@@ -75,8 +67,8 @@ class Typed:
     def __init__(self, router: ProcessRouter, control: str, candidate: str) -> None:
         hasty = load_settings({"connect_timeout_s": 0.5})
         sides = (
-            RoutedConnection(CONTROL, partial(api.open_transport, control)),
-            RoutedConnection(CANDIDATE, partial(api.open_transport, candidate, hasty)),
+            RoutedConnection("grpc", partial(api.open_transport, control)),
+            RoutedConnection("shm", partial(api.open_transport, candidate, hasty)),
         )
         self._transport = StagedTransport(*sides, router)
 

@@ -1,7 +1,5 @@
 """Calls and streams over a staged transport: who answers, what is noted, who stands in for a candidate that cannot."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time
@@ -26,7 +24,6 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
 from lucky_transport.transport import Transport
-from lucky_transport_migration.evidence.outcome import Comparison
 from tests.planted.changes import connecting, fails
 from tests.support.walks import Recorder, check_walk, walk_of, watched_threads
 
@@ -42,7 +39,7 @@ _STEPS = {"/hazel.rpc.AgentService/Step": _GRPC}  # they are made over gRPC what
 New = Callable[..., Any]
 
 
-def _side_answers(comparison: Comparison) -> tuple[str, str]:
+def _side_answers(comparison: Any) -> tuple[str, str]:
     shadow = comparison.shadow
     return comparison.primary.transport, "" if shadow is None else shadow.transport
 

@@ -3,9 +3,6 @@
 The contract's control is the engine without a wire, its candidate shared memory, both of one engine.
 """
 
-from __future__ import annotations
-
-import os
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -39,17 +36,17 @@ from lucky_transport.testing.services_contract import ServicesContract
 from lucky_transport.testing.streams_contract import StreamsContract
 from lucky_transport.testing.suite import TransportSuite
 from lucky_transport.transport import Capabilities, Frame, Transport
-from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
 from lucky_transport_migration.routing import staged_transport
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.routed_call import CHANGES
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.staged_transport import StagedTransport
-from lucky_transport_migration.stages.effective_stages import STEP
 from tests.migration.conftest import FakePolicy
 from tests.planted.changes import fails
 from tests.planted.plant import PlantedTransport
-from tests.support.waiting import until
+from tests.support.waiting import in_a_child, until
+
+STEP = "/hazel.rpc.AgentService/Step"
 
 
 @cache
@@ -59,7 +56,7 @@ def _router(primary: str, shadow: str) -> ProcessRouter:
 
 class _Staged(TransportSuite):
     declares = Capabilities(zero_copy=True, streams=True)
-    primary, shadow = CONTROL, CANDIDATE
+    primary, shadow = "grpc", "shm"
 
     @contextmanager
     def serve(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Endpoint]:
@@ -73,13 +70,13 @@ class _Staged(TransportSuite):
         super().change_services(Endpoint.parse(endpoint.option("candidate")), **changes)
 
     def connect(self, endpoint: Endpoint) -> Transport:
-        control = RoutedConnection(CONTROL, partial(api.open_transport, endpoint.option("control")))
-        candidate = RoutedConnection(CANDIDATE, partial(api.open_transport, endpoint.option("candidate")))
+        control = RoutedConnection("grpc", partial(api.open_transport, endpoint.option("control")))
+        candidate = RoutedConnection("shm", partial(api.open_transport, endpoint.option("candidate")))
         return StagedTransport(control, candidate, _router(self.primary, self.shadow))
 
 
 class TestCandidateAnswersWithAShadow(_Staged, TransportContract):
-    primary, shadow = CANDIDATE, CONTROL
+    primary, shadow = "shm", "grpc"
 
 
 @pytest.mark.exhaustive
@@ -104,15 +101,12 @@ def test_a_forked_child_is_told_to_connect_again(stage: New) -> None:
     policy, staged = stage(_SHADOW)
     staged.call(_SCHEMA, _ASKED)
     policy.wait_for(_SCHEMA.name)
-    pid = os.fork()
-    if pid == 0:
-        try:
+
+    def call() -> None:
+        with staged, pytest.raises(ClosedError, match=r"connect again after fork\(\)"):
             staged.call(_SCHEMA, _ASKED)
-        except ClosedError as error:
-            staged.close()
-            os._exit(0 if "connect again after fork()" in str(error) else 3)
-        os._exit(4)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    assert in_a_child(call)
     assert staged.call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
 
 
@@ -197,23 +191,19 @@ def test_steps_are_counted_with_their_times_and_never_doubled(stage: New) -> Non
     assert all(note.primary.took_us > 0 and note.why == CHANGES for note in notes)
 
 
-def _step(staged: Transport) -> None:
-    staged.step(staged.actions)
-
-
-def _send_and_receive(staged: Transport) -> None:
-    staged.send(staged.actions)
-    staged.recv()
-
-
-@pytest.mark.parametrize("step", [_step, _send_and_receive])
-def test_a_side_that_dies_while_it_steps_is_noted_and_the_drivers_to_know(
-    stage: New, step: Callable[[Transport], None]
-) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_side_that_dies_while_it_steps_is_noted_and_the_drivers_to_know(stage: New, at_once: bool) -> None:
     policy, staged = stage(_SHM, fails(2, PeerDied("planted")))
-    step(staged)
+
+    def step() -> Frame:
+        if at_once:
+            return staged.step(staged.actions)
+        staged.send(staged.actions)
+        return staged.recv()
+
+    step()
     with pytest.raises(PeerDied):
-        step(staged)
+        step()
     assert [(note.primary.transport, note.primary.code) for note in policy.of(STEP)] == [
         ("shm", "OK"),
         ("shm", "UNAVAILABLE"),

@@ -1,7 +1,5 @@
 """Requirements, build steps, notebooks and generated code: what is found, and in which line."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

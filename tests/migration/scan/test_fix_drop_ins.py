@@ -1,7 +1,5 @@
 """Channels and servers become drop-ins; what cannot be known is left, with the reason."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whatever a file holds, a scan ends with a verdict, and what it passes over without a look holds nothing."""
 
-from __future__ import annotations
-
 import ast
 import json
 from collections import Counter

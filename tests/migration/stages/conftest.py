@@ -1,7 +1,5 @@
 """A project's folder with a file of stages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

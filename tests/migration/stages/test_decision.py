@@ -1,40 +1,35 @@
 """Decisions: the right roles, shares drawn at random, and stages that change while a program runs."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import os
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lucky_transport.errors import ConfigError
 from lucky_transport.routing import Decision
 from lucky_transport_migration.stages.decision import LOOK_EVERY_S, Decider
-from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH
-from lucky_transport_migration.stages.journal import Journal
-from lucky_transport_migration.stages.stage import Placement
+from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
+from tests.support.fixtures.migration_evidence import demote, promote
 
+STEP = "/hazel.rpc.AgentService/Step"
 Write = Callable[[str], Path]
 
 _READ, _WORLD = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.SceneService/SetEntityTransform"
 _VIEW, _FOREIGN = "/hazel.rpc.DebugService/Draw", "/my.team.Robots/Grip"
 
 
-class Clock:
-    """A clock that goes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def passes(self) -> None:
-        self.now += LOOK_EVERY_S + 0.01
+def running(write: Write | None = None, text: str = "", **given: Any) -> tuple[Decider, Callable[[], None]]:
+    """Return a decider of a file, and what lets the time pass after which it looks again."""
+    now = [0.0]
+    if write is not None:
+        write(text)
+    decider = Decider(clock=lambda: now[0], **given)
+    return decider, lambda: now.append(now.pop() + LOOK_EVERY_S + 0.01)
 
 
 def _everything(stage: str, extra: str = "") -> str:
@@ -160,9 +155,7 @@ def test_no_sample_is_no_shadow(write: Write) -> None:
 def test_a_change_of_the_file_is_followed_without_looking_all_the_time(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock()
-    write(_everything("grpc"))
-    decider = Decider(clock=clock)
+    decider, passes = running(write, _everything("grpc"))
     looks: list[Path] = []
     look = Path.stat
     monkeypatch.setattr(Path, "stat", lambda path, **options: (looks.append(path), look(path, **options))[1])
@@ -170,7 +163,7 @@ def test_a_change_of_the_file_is_followed_without_looking_all_the_time(
     for _ in range(100):
         assert decider.decide(_READ).primary == "grpc"
     assert looks.count(decider.plan.path) <= 1  # the write's own
-    clock.passes()
+    passes()
     for _ in range(100):
         assert decider.decide(_READ).primary == "shm"
     assert looks.count(decider.standing.journal.path) == 1
@@ -180,114 +173,99 @@ def test_a_change_of_the_file_is_followed_without_looking_all_the_time(
 def test_a_broken_file_leaves_the_last_good_plan_and_is_said_once(
     write: Write, caplog: pytest.LogCaptureFixture, broken: str | None
 ) -> None:
-    clock = Clock()
-    path = write(_everything("shm"))
-    decider = Decider(clock=clock)
+    decider, passes = running(write, _everything("shm"))
+    path = decider.plan.path
     if broken is None:
         path.unlink()
     else:
         path.write_bytes(broken.encode(errors="surrogateescape"))
     with caplog.at_level(logging.WARNING, "lucky_transport"):
         for _ in range(3):
-            clock.passes()
+            passes()
             assert decider.decide(_READ).primary == "shm"
     assert [record.message.partition(":")[0] for record in caplog.records] == ["stages stay as they were"]
     write(_everything("complete"))
-    clock.passes()
+    passes()
     assert decider.decide(_READ).stage == "complete"
 
 
 def test_without_a_file_grpc_answers_until_there_is_one(
     project: Path, write: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = Clock()
-    decider = Decider(clock=clock)
-    clock.passes()
+    decider, passes = running()
+    passes()
     assert decider.decide(_READ) == Decision("grpc", "", "grpc")
     write(_everything("shadow"))
-    clock.passes()
+    passes()
     assert decider.decide(_READ).shadow == "shm"
     assert caplog.records == []
 
 
 def test_a_demotion_takes_a_method_back_and_a_promotion_lets_it_go(write: Write, project: Path) -> None:
-    clock = Clock()
-    write(_everything("shm"))
-    decider = Decider(clock=clock)
+    decider, passes = running(write, _everything("shm"))
     assert decider.decide(_READ).primary == "shm"
-    journal = Journal(project / "lucky-evidence")
-    journal.demote(_READ, Placement.parse("shm"), Placement.parse("shadow"), "differs")
-    clock.passes()
+    demote(project / "lucky-evidence", _READ, "shm", "shadow")
+    passes()
     assert decider.decide(_READ) == Decision("grpc", "shm", "shadow")
     assert decider.decide("/hazel.rpc.SceneService/ListEntities").primary == "shm"
-    journal.promote(_READ, Placement.parse("shadow"), Placement.parse("shm"))
-    clock.passes()
+    promote(project / "lucky-evidence", _READ, "shadow", "shm")
+    passes()
     assert decider.decide(_READ).primary == "shm"
 
 
 def test_the_environment_overrides_demotions_too(write: Write, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(_everything("grpc"))
-    Journal(project / "lucky-evidence").demote(_READ, Placement.parse("shm"), Placement.parse("grpc"), "died")
+    demote(project / "lucky-evidence", _READ, "shm", "grpc")
     monkeypatch.setenv("LUCKY_TRANSPORT", "shm")
     assert Decider().decide(_READ) == Decision("shm", "", "complete")
 
 
 def test_the_stepping_path_has_one_stage_and_stays_where_the_process_began(write: Write) -> None:
-    clock = Clock()
-    write(
-        _everything("grpc", '[stages.methods]\n"AgentService/Step" = "canary 50%"\n"AgentService/ResetAgent" = "grpc"')
-    )
-    decider = Decider(clock=clock, draw=lambda: 0.25)
+    rows = '[stages.methods]\n"AgentService/Step" = "canary 50%"\n"AgentService/ResetAgent" = "grpc"'
+    decider, passes = running(write, _everything("grpc", rows), draw=lambda: 0.25)
     path = sorted(STEPPING_PATH)
     assert {decider.decide(name) for name in path * 20} == {Decision("shm", "", "canary 50%")}
     write(_everything("grpc"))
-    clock.passes()
+    passes()
     assert {decider.decide(name) for name in path} == {Decision("shm", "", "canary 50%")}
     assert Decider().decide(STEP) == Decision("grpc", "", "grpc")
 
 
 def test_a_demotion_of_any_part_takes_the_whole_stepping_path_back(write: Write, project: Path) -> None:
-    clock = Clock()
-    write(_everything("shm"))
-    decider = Decider(clock=clock)
+    decider, passes = running(write, _everything("shm"))
     assert decider.decide(STEP).primary == "shm"
     reset = "/hazel.rpc.AgentService/ResetAgent"
-    Journal(project / "lucky-evidence").demote(reset, Placement.parse("shm"), Placement.parse("grpc"), "died")
-    clock.passes()
+    demote(project / "lucky-evidence", reset, "shm", "grpc")
+    passes()
     assert {decider.decide(name) for name in STEPPING_PATH} == {Decision("grpc", "", "grpc")}
 
 
 def test_an_evidence_folder_that_moves_is_followed(write: Write, project: Path) -> None:
-    clock = Clock()
-    write(_everything("shm"))
-    decider = Decider(clock=clock)
+    decider, passes = running(write, _everything("shm"))
     write(_everything("shm", 'evidence = "elsewhere"'))
-    Journal(project / "elsewhere").demote(_READ, Placement.parse("shm"), Placement.parse("grpc"), "died")
-    clock.passes()
+    demote(project / "elsewhere", _READ, "shm", "grpc")
+    passes()
     assert decider.decide(_READ).primary == "grpc"
 
 
 def test_a_file_of_the_same_size_and_second_is_still_another_one(write: Write) -> None:
-    clock = Clock()
-    path = write(_everything("shm "))
-    decider = Decider(clock=clock)
+    decider, passes = running(write, _everything("shm "))
+    path = decider.plan.path
     before = path.stat()
     write(_everything("grpc"))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    clock.passes()
+    passes()
     assert decider.decide(_READ).primary == "grpc"
 
 
 def test_a_line_of_the_journal_that_is_not_known_hides_no_demotion_from_a_program_that_runs(
     write: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = Clock()
-    write(_everything("shm", 'evidence = "."\n'))
-    decider = Decider(clock=clock)
-    journal = decider.standing.journal
-    journal.path.write_text('{"v": 1, "event": "forgotten"}\n')
-    journal.demote(_READ, Placement.parse("shm"), Placement.parse("grpc"), "differs")
-    clock.passes()
+    decider, passes = running(write, _everything("shm", 'evidence = "."\n'))
+    journal = decider.standing.journal.path
+    journal.write_text('{"v": 1, "event": "forgotten"}\n')
+    demote(journal.parent, _READ, "shm", "grpc")
+    passes()
     with caplog.at_level(logging.WARNING, "lucky_transport"):
         assert decider.decide(_READ).primary == "grpc"
     assert "demotions.jsonl: line 1: event: 'forgotten'" in caplog.text

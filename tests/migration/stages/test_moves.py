@@ -1,7 +1,5 @@
 """Methods moved by hand: what is written, what is refused."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Callable
@@ -11,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.errors import ConfigError, UnknownName
-from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.gate.moves import Moves, write_rows
 from lucky_transport_migration.stages.decision import Decider
-from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
-from lucky_transport_migration.stages.journal import Journal
+from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.stage import Placement
+from tests.support.fixtures.migration_evidence import demote, seen
 
+STEP = "/hazel.rpc.AgentService/Step"
 Write = Callable[[str], Path]
 
 _ENTITY, _LIST = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.SceneService/ListEntities"
@@ -53,8 +51,7 @@ def _see(
     """Leave evidence of calls behind."""
     folder.mkdir(exist_ok=True)
     (folder / "looks.jsonl").touch()
-    sides = (SideResult("grpc", us=100.0, items=1), SideResult("shm", us=10.0, items=1))
-    one = Evidence(method, stage, *sides, kind=kind, verdict=verdict, aspect="item", where="x", at=at)
+    one = seen(method, verdict, grpc_us=100.0, shm_us=10.0, stage=stage, kind=kind, aspect="item", where="x", at=at)
     with (folder / "calls-1.jsonl").open("a") as file:
         file.write(one.write() * count)
 
@@ -136,14 +133,6 @@ def test_a_teams_own_methods_have_rows_too(write: Write) -> None:
 # promotions
 
 
-def test_enough_evidence_promotes_by_one_rung(write: Write, project: Path) -> None:
-    write(_FILE)
-    _see(project / "lucky-evidence", _ENTITY)
-    (move,) = Moves().promote(_ENTITY)
-    assert (str(move.before), str(move.to), move.refused) == ("shadow", "canary 1%", "")
-    assert _at(_ENTITY) == "canary 1%"
-
-
 def test_without_evidence_only_the_first_rung_is_free(write: Write) -> None:
     write(_FILE)
     (first,) = Moves().promote("CameraService/ListCameras")
@@ -193,7 +182,7 @@ def test_what_is_made_once_needs_live_calls_that_shared_memory_answered(write: W
     (move,) = Moves().promote(world)
     assert f"at {rung} 0 live calls of 12 were answered by shared memory" in move.refused
     assert "it is compared on two engines" in move.refused
-    lone = Evidence(world, rung, SideResult("shm", us=10.0, items=1), why="it changes the world", at="2099")
+    lone = seen(world, "not_compared", ["shm"], stage=rung, why="it changes the world", at="2099")
     with (project / "lucky-evidence" / "calls-2.jsonl").open("w") as file:
         file.write(lone.write() * 12)
     assert not Moves().promote(world)[0].refused
@@ -266,7 +255,7 @@ def test_a_demotion_leads_to_where_grpc_answers_and_holds_for_the_cool_down(writ
 
 def test_an_automatic_demotion_outlasts_its_cool_down_until_a_promotion(write: Write, project: Path) -> None:
     write(_FILE)
-    Journal(project / "lucky-evidence").demote(_LIST, _p("canary 10%"), _p("shadow"), "differs", cool_down_s=0)
+    demote(project / "lucky-evidence", _LIST, "canary 10%", "shadow", cool_down_s=0)
     assert _at(_LIST) == "shadow"
     _see(project / "lucky-evidence", _LIST)
     (move,) = Moves().promote(_LIST)
@@ -293,7 +282,7 @@ def test_the_stepping_path_moves_by_its_row_and_running_programs_keep_their_side
 def test_a_promotion_of_step_ends_the_demotions_of_its_whole_path(write: Write, project: Path) -> None:
     write('[stages]\ndefault = "shm"\n')
     reset = "/hazel.rpc.AgentService/ResetAgent"
-    Journal(project / "lucky-evidence").demote(reset, _p("shm"), _p("grpc"), "died")
+    demote(project / "lucky-evidence", reset, "shm", "grpc", "died")
     assert _at(STEP) == "grpc"
     assert "in cool-down" in Moves().promote("AgentService/Step")[0].refused
     Moves().place("AgentService/Step", _p("shm"), force=True)

@@ -1,25 +1,24 @@
 """What engines and processes do at the moment, read from outside: nothing of them changes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lucky_transport import api
-from lucky_transport.diagnosis import containers
-from lucky_transport.diagnosis.check import CheckStatus, Roots
+from lucky_transport.diagnosis import machine
+from lucky_transport.diagnosis.check import Roots
 from lucky_transport.diagnosis.servers import connections_to
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.segment import header, segment, segment_files
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from lucky_transport_migration.top.activity import ActivityMonitor, EngineActivity, read_process
+from lucky_transport_migration.top.activity import ActivityMonitor, read_process
 from lucky_transport_migration.top.steps import StepReading, steps_seen
 from tests.support.resources import descriptors_of
 from tests.support.waiting import suspend, until
@@ -34,7 +33,7 @@ def made(directory: Path, name: str = "demo") -> segment.Segment:
     return one
 
 
-def only(activity: ActivityMonitor) -> EngineActivity:
+def only(activity: ActivityMonitor) -> Any:
     (engine,) = (one for one in activity.read().engines if one.name == "demo")
     return engine
 
@@ -62,7 +61,7 @@ def test_steps_are_counted_while_they_are_made() -> None:
         actions = np.zeros(driver.spec.action_shape, np.float32)
         commanding.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"))
 
-        def stepped() -> EngineActivity | None:
+        def stepped() -> Any:
             stop = threading.Event()
             stepping = threading.Thread(target=lambda: [driver.step(actions) for _ in iter(stop.is_set, True)])
             stepping.start()
@@ -158,8 +157,8 @@ def test_a_stopped_engine_is_stopped_and_goes_on() -> None:
             suspend(engine.pid)
             assert state() == "stopped"
             assert [one.stopped for one in segment_files.find() if one.name == name] == [True]
-            row = containers.engines(Roots())
-            assert (row.verdict, f"stopped: {name} (pid {engine.pid}, stopped)" in row.seen) == (CheckStatus.WARN, True)
+            row = machine.engines(Roots())
+            assert (row.verdict, f"stopped: {name} (pid {engine.pid}, stopped)" in row.seen) == ("warn", True)
             assert "`kill -CONT`" in row.remedy
             os.kill(engine.pid, signal.SIGCONT)
             until(lambda: state() == "ready")

@@ -1,7 +1,5 @@
 """`lucky-transport top`: the screen with readings of the tests' own, and one look at a real engine."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading
@@ -10,10 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from lucky_transport import api
-from lucky_transport.cli.main import cli
 from lucky_transport.diagnosis.servers import ServerReport
 from lucky_transport.process import unique_name
 from lucky_transport_migration.top.activity import (
@@ -23,8 +19,8 @@ from lucky_transport_migration.top.activity import (
     RingReading,
     ServerActivity,
 )
-from lucky_transport_migration.top.cells import details, engine_cells, seconds, size
 from lucky_transport_migration.top.steps import StepReading
+from tests.support.command import invoke
 from tests.support.waiting import until_none_left
 
 SERVER = ProcessReading(7, "python -m lucky_transport serve toy --endpoint shm://demo", 12.5, 70 << 20)
@@ -49,51 +45,6 @@ GRPC = EngineActivity("pid 9", "no segment", endpoints=("grpc://127.0.0.1:4711",
 
 def reading(*engines: EngineActivity) -> ActivityReading:
     return ActivityReading(engines, {"theirs": 1000})
-
-
-# --- texts ---
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(None, "-"), (2.345e-6, "2.35 us"), (485e-6, "485 us"), (10.2e-3, "10.2 ms"), (0.9999, "1.00 s"), (61, "61.0 s")],
-)
-def test_a_duration_has_three_digits(value: float | None, text: str) -> None:
-    assert seconds(value) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(0, "0 B"), (1536, "1.5 KiB"), (70 << 20, "70 MiB"), (3 << 30, "3.0 GiB")])
-def test_a_size_is_short(value: float, text: str) -> None:
-    assert size(value) == text
-
-
-def test_a_row_fits_into_80_characters() -> None:
-    longest = EngineActivity(
-        "n" * 60,
-        "closing",
-        num_envs=4096,
-        client="pid 8",
-        commanding=12,
-        steps=StepReading(99999, 0.01, 0.99, 1.0, 5.0),
-    )
-    cells = engine_cells(longest)[:8]
-    assert cells == ("n" * 17 + "…", "4,096", "99,999", "10.0 ms", "990 ms", "100%", "1+12", "closing")
-    assert sum(map(len, cells)) + 2 * len(cells) <= 80
-
-
-def test_an_engine_without_a_segment_has_no_numbers() -> None:
-    assert engine_cells(GRPC)[:8] == ("pid 9", "-", "-", "-", "-", "-", "-", "no shm")
-    assert dict(details(GRPC))["served at"] == "grpc://127.0.0.1:4711"
-
-
-def test_the_details_name_processes_and_rings() -> None:
-    shown = dict(details(DEMO))
-    assert shown["engine"] == "toy, 64 envs, 12,345 frames"
-    assert shown["served at"] == "shm://demo  grpc://127.0.0.1:50051"
-    assert shown["driver"] == "pid 8, 3.0 s of CPU, 50 MiB: python train.py"
-    assert shown["others"] == "2 clients that send commands"
-    assert shown["time"] == "25% in the engine, 75% in its client, seen for 5 s"
-    assert shown["ring to engine"] == "50% of 512 KiB filled, 2.0 KiB/s"
 
 
 # --- the screen ---
@@ -146,6 +97,10 @@ def summary(app: Any) -> str:
     return text_of(app, "#summary")
 
 
+def cells(app: Any, name: str) -> tuple[str, ...]:
+    return tuple(map(str, app.query_one("#engines").get_row(name)))
+
+
 def names(app: Any) -> list[str]:
     return [key.value for key in app.query_one("#engines").rows]
 
@@ -161,6 +116,36 @@ def test_engines_are_rows_and_the_selected_one_is_told_in_full() -> None:
         await shown(pilot, lambda: "doctor --fix" in text_of(app, "#known"))
 
     on_screen(Source(reading(DEMO, STALE, GRPC)), use)
+
+
+def test_a_row_fits_into_80_characters_and_what_is_unknown_is_a_dash() -> None:
+    steps = StepReading(99999, 2.345e-6, 0.9999, 1.0, 5.0)
+    longest = EngineActivity("n" * 60, "closing", num_envs=4096, client="pid 8", commanding=12, steps=steps)
+
+    async def use(app: Any, pilot: Any) -> None:
+        shown = cells(app, longest.name)[:8]
+        assert shown == ("n" * 17 + "…", "4,096", "99,999", "2.35 us", "1.00 s", "100%", "1+12", "closing")
+        assert sum(map(len, shown)) + 2 * len(shown) <= 80
+        assert cells(app, "demo")[3:5] == ("485 us", "10.2 ms")
+        assert cells(app, "pid 9")[:8] == ("pid 9", "-", "-", "-", "-", "-", "-", "no shm")
+
+    on_screen(Source(reading(longest, DEMO, GRPC)), use)
+
+
+def test_the_details_name_processes_and_rings() -> None:
+    async def use(app: Any, pilot: Any) -> None:
+        known = text_of(app, "#known")
+        for text in (
+            "toy, 64 envs, 12,345 frames",
+            "shm://demo  grpc://127.0.0.1:50051",
+            "pid 8, 3.0 s of CPU, 50 MiB: python train.py",
+            "2 clients that send commands",
+            "25% in the engine, 75% in its client, seen for 5 s",
+            "50% of 512 KiB filled, 2.0 KiB/s",
+        ):
+            assert text in known
+
+    on_screen(Source(reading(DEMO)), use)
 
 
 @pytest.mark.parametrize("width", [80, 160])
@@ -231,7 +216,7 @@ def test_it_ends_by_a_key_and_leaves_no_thread(key: str, status: int) -> None:
 
 def test_one_look_at_a_real_engine_is_json() -> None:
     with api.serve("toy", f"shm://{unique_name()}", num_envs=3) as serving:
-        done = CliRunner().invoke(cli, ["top", "--once", "--json", "--interval", "0.3"])
+        done = invoke("top", "--once", "--json", "--interval", "0.3")
     assert done.exit_code == 0, done.output
     plain = json.loads(done.output)
     (engine,) = (one for one in plain["engines"] if one["name"] == serving.endpoints[0].address)
@@ -241,13 +226,13 @@ def test_one_look_at_a_real_engine_is_json() -> None:
 
 def test_one_look_is_a_table_for_people() -> None:
     with api.serve("toy", f"shm://{unique_name()}") as serving:
-        done = CliRunner().invoke(cli, ["top", "--once", "--interval", "0.1"])
+        done = invoke("top", "--once", "--interval", "0.1")
     assert done.exit_code == 0, done.output
     assert str(serving.endpoints[0]) in done.output
     assert "steps/s" in done.output
 
 
 def test_json_is_of_one_look_only() -> None:
-    done = CliRunner().invoke(cli, ["top", "--json"])
+    done = invoke("top", "--json")
     assert done.exit_code == 2
     assert "--json needs --once" in done.output

@@ -1,7 +1,5 @@
 """The step tables of the shared-memory protocols, one file each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.model.explorer import Scenario

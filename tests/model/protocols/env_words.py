@@ -3,8 +3,6 @@
 Rows of `lucky_transport/shm/segment/env_words.py` over the words of `_native/words.c`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.model.explorer import Scenario

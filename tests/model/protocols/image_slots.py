@@ -5,8 +5,6 @@ copy, given back by the client, taken again by an engine that waited for it. `co
 and writes to a slot of the client; a copy of torn bytes is never accepted.
 """
 
-from __future__ import annotations
-
 from tests.model.explorer import Scenario
 from tests.model.protocols.park_words import narrow_changed, wait_slice, wake
 from tests.model.steps import If, Order, Process, Rows, check, compare_exchange, do, fence, load, read, store, write

@@ -5,8 +5,6 @@ elements. A command that is pushed before an action is drained before that step.
 status and an error text instead of a frame.
 """
 
-from __future__ import annotations
-
 from tests.model.explorer import Scenario
 from tests.model.protocols.park_words import ring_publish
 from tests.model.steps import Break, If, Loop, Order, Process, Rows, check, do, load, read, store, write

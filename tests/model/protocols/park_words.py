@@ -10,8 +10,6 @@ Rows of `lucky_park.h`, which the C kit has too, of `_native/wait.c` and of the 
 There are no timeouts here: a wake-up that is lost is a sleep for ever. The real waits look again after 30 ms at most.
 """
 
-from __future__ import annotations
-
 from tests.model.explorer import Scenario
 from tests.model.steps import (
     Break,

@@ -5,8 +5,6 @@ Rows of `_native/ring_writer.c`, `ring_reader.c` and `arena.c`. A cell is 8 byte
 record of two cells has two words of data). A record may take half of the ring here, a quarter there.
 """
 
-from __future__ import annotations
-
 from tests.model.explorer import Scenario
 from tests.model.protocols.park_words import ring_publish, wake
 from tests.model.steps import (

@@ -1,7 +1,5 @@
 """What this package contributes; imports nothing heavy."""
 
-from __future__ import annotations
-
 from lucky_transport.hookspecs import TransportInfo, hookimpl
 
 

@@ -1,7 +1,5 @@
 """`make(framework=...)`: the mode that each training framework needs, and what LeRobot expects of an env."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

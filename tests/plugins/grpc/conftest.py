@@ -1,7 +1,5 @@
 """Servers, clients and raw stubs for the tests of this folder; whatever a test started is gone when it ends."""
 
-from __future__ import annotations
-
 import importlib.util
 import threading
 from collections.abc import Callable, Generator
@@ -14,9 +12,9 @@ import pytest
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Transport
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until
 
 if importlib.util.find_spec("grpc") is not None:
@@ -30,10 +28,19 @@ def no_thread_is_left() -> Generator[None]:
 
 
 @pytest.fixture
-def serve() -> Generator[Callable[..., Serving]]:
-    """Serve an engine (a toy with these options by default) with a GrpcServer of these arguments."""
+def server() -> Callable[..., Any]:
+    """Make a GrpcServer of this endpoint, to be started with a host."""
     from lucky_transport_grpc.server import GrpcServer
 
+    def make(endpoint: str = "grpc://127.0.0.1:0", settings: Settings | None = None, **options: Any) -> Any:
+        return GrpcServer(Endpoint.parse(endpoint), settings or Settings(), **options)
+
+    return make
+
+
+@pytest.fixture
+def serve(server: Callable[..., Any]) -> Generator[Callable[..., Serving]]:
+    """Serve an engine (a toy with these options by default) with a `server` of these arguments."""
     with ExitStack() as stack:
 
         def start(
@@ -46,8 +53,8 @@ def serve() -> Generator[Callable[..., Serving]]:
             legacy: bool = False,
             **toy: Any,
         ) -> Serving:
-            server = GrpcServer(Endpoint.parse(endpoint), settings or Settings(), idle_s=idle_s, legacy=legacy)
-            return stack.enter_context(Serving(engine or ToyEngine(num_envs, **toy), [server]))
+            made = server(endpoint, settings, idle_s=idle_s, legacy=legacy)
+            return stack.enter_context(Serving(engine or ScriptedEngine(num_envs, **toy), [made]))
 
         yield start
 
@@ -71,7 +78,7 @@ class Stub:
     """A client that knows the protocol and nothing else; each has a connection of its own."""
 
     def __init__(self, address: str) -> None:
-        from lucky_transport_grpc.runtime import grpc
+        import grpc
 
         self.channel = grpc.insecure_channel(address, options=(("grpc.use_local_subchannel_pool", 1),))
 

@@ -1,40 +1,123 @@
-"""Step and ResetAgent as a legacy client sees them: an agent a call, refusals in the response."""
-
-from __future__ import annotations
+"""The batch service does each exchange of its spec once; an agent of the legacy service is stepped and reset alone."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-pytest.importorskip("grpc")
 
-from lucky_transport.engine import HOLD, RESET, Handler
-from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.messages import SetResetOptionsResponse
+import grpc
+
+from lucky_transport.engine import RESET
 from lucky_transport.serving import Serving
-from lucky_transport.testing.dial import DialEngine
-from lucky_transport_grpc.runtime import grpc
+from lucky_transport.testing.stepping_contract import DialEngine
+from lucky_transport_grpc import _pb
+from tests.support.scripted_engine import ScriptedEngine
+from tests.support.waiting import until
 
 Serve = Callable[..., Serving]
+SERVICE = "/lucky_transport.v1.BatchService/"
+EXCHANGE = SERVICE + "Exchange"
 ME = (("lucky-client", "me"),)
+ZEROS = bytes(2 * 2 * 4)
 
 
-def _step_count(serving: Serving) -> int:
-    engine: Any = serving.host.engine
-    return engine.count
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"actions": ZEROS[1:]}, "actions: 15 bytes, expected 16 (float32 (2, 2))"),
+        ({"actions": b""}, "actions: 0 bytes, expected 16"),
+        ({"actions": ZEROS + b"\0"}, "actions: 17 bytes, expected 16"),
+        ({"actions": np.array([0, 0, np.nan, 0], np.float32).tobytes()}, "actions are not finite: nan at [1, 0]"),
+        ({"actions": np.array([0, -np.inf, 0, 0], np.float32).tobytes()}, "actions are not finite: -inf at [0, 1]"),
+        ({"control": b"\0"}, "control: 1 bytes, expected 2"),
+        ({"control": b"\0\10"}, "control byte 8: expected 0 to 7"),
+        ({"action_seq": 0}, "exchanges are numbered from 1"),
+    ],
+)
+def test_bytes_that_do_not_fit_the_spec_are_refused_and_nothing_is_stepped(
+    serve: Serve, stub: Any, fields: dict[str, Any], text: str, refused: Any
+) -> None:
+    raw = stub(serve(num_envs=2))
+    error = refused(raw.call, EXCHANGE, ME, **{"action_seq": 1, "actions": ZEROS} | fields)
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert text in error.details()
+    assert raw.call(EXCHANGE, ME, action_seq=1, actions=ZEROS).frame_seq == 1
 
 
-class Counting(ToyEngine):
-    """Counts its exchanges."""
+def test_every_combination_of_the_three_bits_is_a_control_byte(serve: Serve, stub: Any) -> None:
+    raw = stub(serve(num_envs=2))
+    for byte in range(8):
+        reply = raw.call(EXCHANGE, ME, action_seq=byte + 1, actions=ZEROS, control=bytes([byte, 0]))
+        assert reply.frame_seq == byte + 1
 
-    count = 0
 
-    def step(self, control: Any) -> None:
-        self.count += 1
-        super().step(control)
+def test_holding_is_refused_where_the_engine_cannot(serve: Serve, stub: Any, refused: Any) -> None:
+    error = refused(
+        stub(serve(num_envs=2, hold=False)).call, EXCHANGE, ME, action_seq=1, actions=ZEROS, control=b"\0\2"
+    )
+    assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+
+
+def test_a_repeated_exchange_is_answered_again_and_not_done_again(serve: Serve, stub: Any) -> None:
+    raw = stub(serve(num_envs=2))
+    first = raw.call(EXCHANGE, ME, action_seq=7, actions=ZEROS)
+    assert raw.call(EXCHANGE, ME, action_seq=7, actions=ZEROS) == first
+    assert raw.call(EXCHANGE, ME, action_seq=8, actions=ZEROS).frame_seq == first.frame_seq + 1
+
+
+@pytest.mark.parametrize("seq", [5, 6, 9, 2**63])
+def test_a_number_out_of_order_is_refused(serve: Serve, stub: Any, seq: int, refused: Any) -> None:
+    raw = stub(serve(num_envs=2))
+    raw.call(EXCHANGE, ME, action_seq=7, actions=ZEROS)
+    error = refused(raw.call, EXCHANGE, ME, action_seq=seq, actions=ZEROS)
+    assert f"exchange {seq} after exchange 7: expected 8" in error.details()
+
+
+def test_a_client_that_cannot_be_told_from_another_is_its_address(serve: Serve, stub: Any) -> None:
+    serving = serve(num_envs=2)
+    stub(serving).call(EXCHANGE, action_seq=1, actions=ZEROS)
+    assert serving.host.driver.startswith("grpc client ipv4:127.0.0.1:")
+
+
+def _attach(raw: Any, name: str) -> Any:
+    found: Any = _pb.methods()[SERVICE + "Attach"]
+    stream = raw.channel.unary_stream(found.path, found.request.SerializeToString, found.response.FromString)
+    call = stream(found.request(client_id=name, pid=4321), metadata=(("lucky-client", name),))
+    assert next(call).engine_state == "ready"
+    return call
+
+
+def test_the_end_of_an_attachment_releases_the_lease(serve: Serve, stub: Any) -> None:
+    serving = serve(num_envs=2)
+    raw = stub(serving)
+    attachment = _attach(raw, "me")
+    raw.call(EXCHANGE, ME, action_seq=1, actions=ZEROS)
+    assert serving.host.driver == "grpc client of pid 4321 (me)"
+    attachment.cancel()
+    until(lambda: not serving.host.driver)
+
+
+def test_the_end_of_another_clients_attachment_releases_nothing(serve: Serve, stub: Any) -> None:
+    serving = serve(num_envs=2)
+    raw, other = stub(serving), stub(serving)
+    attachment = _attach(raw, "me")
+    watching = _attach(other, "you")
+    raw.call(EXCHANGE, ME, action_seq=1, actions=ZEROS)
+    watching.cancel()
+    assert raw.call(EXCHANGE, ME, action_seq=2, actions=ZEROS).frame_seq == 2
+    assert serving.host.driver == "grpc client of pid 4321 (me)"
+    attachment.cancel()
+
+
+def test_attached_clients_are_told_that_the_engine_closes(serve: Serve, stub: Any) -> None:
+    serving = serve(num_envs=2)
+    attachment = _attach(stub(serving), "me")
+    serving.stop()
+    assert [event.engine_state for event in attachment] == ["closing"]
 
 
 def test_a_step_answers_with_the_whole_frame_of_its_agent(serve: Serve, stub: Any) -> None:
@@ -71,11 +154,11 @@ def _group(indices: list[int], value: float = 1.0) -> dict[str, Any]:
 def test_a_wrong_step_says_what_is_wrong_and_moves_nothing(
     serve: Serve, stub: Any, fields: dict[str, Any], message: str
 ) -> None:
-    serving = serve(Counting(3))
-    reply = stub(serving).call("Step", **fields)
+    steps: list[Any] = []
+    reply = stub(serve(ScriptedEngine(3, on_step=steps.append))).call("Step", **fields)
     assert not reply.success
     assert message in reply.message
-    assert _step_count(serving) == 0
+    assert steps == []
 
 
 def test_action_groups_are_laid_over_the_actions(serve: Serve, stub: Any) -> None:
@@ -126,15 +209,15 @@ def test_a_client_may_ask_for_all_terms_whatever_was_negotiated(serve: Serve, st
 
 
 def test_a_marked_step_after_a_reset_shows_it_without_stepping(serve: Serve, stub: Any) -> None:
-    serving = serve(Counting(2))
-    raw = stub(serving)
+    steps: list[Any] = []
+    raw = stub(serve(ScriptedEngine(2, on_step=steps.append)))
     raw.call("ResetAgent", ME, agent_name="agent_1")
     shown = raw.call("Step", (*ME, ("lucky-reset", "1")), agent_name="agent_1", actions=[1, 1])
-    assert _step_count(serving) == 1
+    assert len(steps) == 1
     assert shown.success
     assert (shown.reward_signals["alive"], shown.terminated, shown.truncated) == (0, False, False)
     stepped = raw.call("Step", ME, agent_name="agent_1", actions=[1, 1])
-    assert _step_count(serving) == 2
+    assert len(steps) == 2
     assert list(stepped.observation.observations) != list(shown.observation.observations)
 
 
@@ -152,36 +235,36 @@ def test_a_mark_without_a_reset_is_refused(serve: Serve, stub: Any, refused: Any
 def test_the_zero_step_after_a_reset_that_ticks_is_that_tick(
     serve: Serve, stub: Any, reset_ticks: int, actions: list[float], steps: int
 ) -> None:
-    serving = serve(Counting(2, reset_ticks=reset_ticks))
-    raw = stub(serving)
+    done: list[Any] = []
+    raw = stub(serve(ScriptedEngine(2, on_step=done.append, reset_ticks=reset_ticks)))
     raw.call("ResetAgent")
     for more in range(2):
         raw.call("Step", actions=actions)
-        assert _step_count(serving) == steps + more
+        assert len(done) == steps + more
 
 
 # --- repeats ---
 
 
 def test_a_repeated_number_is_answered_again_and_not_stepped_again(serve: Serve, stub: Any) -> None:
-    serving = serve(Counting(1))
-    raw = stub(serving)
+    steps: list[Any] = []
+    raw = stub(serve(ScriptedEngine(on_step=steps.append)))
     first = raw.call("Step", (*ME, ("lucky-seq", "1")), actions=[1, 1]).observation
     again = raw.call("Step", (*ME, ("lucky-seq", "1")), actions=[1, 1]).observation
     assert (list(again.observations), again.frame_number) == (list(first.observations), first.frame_number)
-    assert _step_count(serving) == 1
+    assert len(steps) == 1
     raw.call("Step", (*ME, ("lucky-seq", "2")), actions=[1, 1])
-    assert _step_count(serving) == 2
+    assert len(steps) == 2
 
 
 def test_a_repeated_number_repeats_the_engines_error(serve: Serve, stub: Any, refused: Any) -> None:
-    serving = serve(Counting(1, fail_at=1))
-    raw = stub(serving)
+    steps: list[Any] = []
+    raw = stub(serve(ScriptedEngine(on_step=steps.append, fail_at=1)))
     for _ in range(2):
         error = refused(raw.call, "Step", (*ME, ("lucky-seq", "1")))
         assert error.code() is grpc.StatusCode.INTERNAL
         assert "ArithmeticError" in error.details()
-    assert _step_count(serving) == 1
+    assert len(steps) == 1
 
 
 def test_an_engine_without_hold_cannot_step_one_agent_of_several(serve: Serve, stub: Any, refused: Any) -> None:
@@ -193,48 +276,23 @@ def test_an_engine_without_hold_cannot_step_one_agent_of_several(serve: Serve, s
 # --- resets ---
 
 
-class Noting(ToyEngine):
-    """Notes the control bytes of each exchange and the contracts between them."""
-
-    def __init__(self, num_envs: int, *, takes_contracts: bool = True) -> None:
-        self.noted: list[Any] = []
-        self._takes_contracts = takes_contracts
-        super().__init__(num_envs)
+class Plain(ScriptedEngine):
+    """Takes no reset options."""
 
     @property
-    def services(self) -> Mapping[str, Handler]:
-        if not self._takes_contracts:
-            return {}
-        return {"/lucky_transport.v1.BatchService/SetResetOptions": self._note}
-
-    def _note(self, request: Any) -> SetResetOptionsResponse:
-        self.noted.append(round(request.contract.joint_position_noise, 3))
-        return SetResetOptionsResponse(True)
-
-    def step(self, control: Any) -> None:
-        self.noted.append(None if control is None else control.tolist())
-        super().step(control)
+    def services(self) -> dict[str, Any]:
+        return {}
 
 
-def test_a_reset_happens_at_once_for_its_agent_alone(serve: Serve, stub: Any) -> None:
-    engine = Noting(3)
-    reply = stub(serve(engine)).call("ResetAgent", agent_name="agent_1")
-    assert (reply.success, reply.message) == (True, "")
-    assert engine.noted == [[HOLD, RESET, HOLD]]
-
-
-def test_an_empty_contract_asks_for_nothing(serve: Serve, stub: Any) -> None:
-    engine = Noting(1, takes_contracts=False)
-    assert stub(serve(engine)).call("ResetAgent", simulation_contract={}).success
-    assert engine.noted == [[RESET]]
-
-
-def test_an_engine_without_reset_options_refuses_a_contract(serve: Serve, stub: Any) -> None:
-    engine = Noting(1, takes_contracts=False)
-    reply = stub(serve(engine)).call("ResetAgent", simulation_contract={"terrain_type": "rough"})
+def test_an_engine_without_reset_options_refuses_a_contract_that_asks_for_something(serve: Serve, stub: Any) -> None:
+    steps: list[Any] = []
+    raw = stub(serve(Plain(on_step=lambda control: steps.append(control.tolist()))))
+    reply = raw.call("ResetAgent", simulation_contract={"terrain_type": "rough"})
     assert not reply.success
     assert "takes no simulation contract" in reply.message
-    assert engine.noted == []
+    assert steps == []
+    assert raw.call("ResetAgent", simulation_contract={}).success
+    assert steps == [[RESET]]
 
 
 def test_an_engine_that_fails_in_a_reset_is_a_status(serve: Serve, stub: Any, refused: Any) -> None:

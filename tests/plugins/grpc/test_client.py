@@ -1,7 +1,5 @@
 """What is special about the gRPC client: its services, connecting, and how an exchange ends."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os
@@ -15,10 +13,10 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+from lucky_transport import api
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
     Busy,
     ClosedError,
@@ -32,11 +30,11 @@ from lucky_transport.errors import (
 from lucky_transport.messages.methods import method
 from lucky_transport.serving import Serving
 from lucky_transport.spec.batch_spec import ArraySpec
-from lucky_transport.testing.suite import open_reference
+from lucky_transport.testing.suite import open_reference, outcome_when
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport_grpc import client as grpc_client
-from lucky_transport_grpc.server import GrpcServer
 from tests.support.resources import threads_of
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until, until_none_left
 
 Serve = Callable[..., Serving]
@@ -50,7 +48,7 @@ SERVICES = ("batch", "agent")
 @pytest.mark.parametrize("service", SERVICES)
 def test_more_envs_than_calls_are_under_way_give_the_references_bits(serve: Serve, connect: Any, service: str) -> None:
     options: dict[str, Any] = {"obs_size": 6, "act_size": 3, "seed": 5, "episode_steps": 9}
-    client = connect(serve(ToyEngine(300, **options)), service)
+    client = connect(serve(ScriptedEngine(300, **options)), service)
     moves = random_moves(client.spec, 12, seed=1)
     with open_reference("toy", 300, **options) as reference:
         expected = record_frames(reference, moves)
@@ -115,12 +113,12 @@ def test_a_server_that_does_not_speak_grpc_is_given_up_at_the_deadline() -> None
 
 
 def test_an_engine_that_starts_a_little_later_is_met(connect: Any, zeros: Any) -> None:
-    with Serving(ToyEngine(), [GrpcServer(Endpoint.parse("grpc://127.0.0.1:0"), Settings())]) as early:
+    with api.serve("toy", "grpc://127.0.0.1:0") as early:
         endpoint = early.endpoints[0]
     opened: list[Any] = []
     waiting = threading.Thread(target=lambda: opened.append(connect(endpoint)))
     waiting.start()
-    with Serving(ToyEngine(), [GrpcServer(endpoint, Settings())]):
+    with api.serve("toy", str(endpoint)):
         waiting.join(PATIENCE_S)
         assert opened[0].step(zeros(opened[0])).seq == 1
         opened[0].close()
@@ -135,7 +133,7 @@ def test_proxy_variables_do_not_matter(serve: Serve, connect: Any, monkeypatch: 
 # --- what the legacy service cannot carry ---
 
 
-class Wide(ToyEngine):
+class Wide(ScriptedEngine):
     """A toy that says its arrays have other dtypes."""
 
     def __init__(self, observation: ArraySpec, action: ArraySpec) -> None:
@@ -236,7 +234,7 @@ def test_a_legacy_client_that_does_something_is_not_replaced(serve: Serve, conne
 
 
 def test_an_engine_failure_in_the_middle_of_an_exchange_ends_it(serve: Serve, connect: Any, zeros: Any) -> None:
-    client = connect(serve(ToyEngine(300, fail_at=2)), "agent")  # 300 agents are two exchanges of the server
+    client = connect(serve(ScriptedEngine(300, fail_at=2)), "agent")  # 300 agents are two exchanges of the server
     with pytest.raises(EngineFailed, match="asked to fail at step 2"):
         client.step(zeros(client))
     assert client.step(zeros(client)).seq == 1
@@ -281,30 +279,12 @@ def test_closing_releases_the_lease_and_the_threads(serve: Serve, connect: Any, 
 
 
 def test_closing_ends_a_wait_in_another_thread(serve: Serve, connect: Any, zeros: Any) -> None:
-    entered, resume = threading.Event(), threading.Event()
-
-    class Slow(ToyEngine):
-        def step(self, control: Any) -> None:
-            entered.set()
-            resume.wait(PATIENCE_S)
-
-    client = connect(serve(Slow(1)))
+    resume = threading.Event()
+    client = connect(serve(ScriptedEngine(on_step=lambda control: resume.wait(PATIENCE_S))))
     client.send(zeros(client))
-    failures: list[str] = []
-
-    def wait() -> None:
-        try:
-            client.recv()
-        except ClosedError as error:
-            failures.append(str(error))
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    assert entered.wait(PATIENCE_S)
-    client.close()
-    waiting.join(PATIENCE_S)
+    found = outcome_when(client.close, client, lambda client: client.recv())
     resume.set()
-    assert failures == ["the transport is closed; connect again"]
+    assert found == "ClosedError: the transport is closed; connect again"
 
 
 def test_a_frame_out_of_order_is_refused(serve: Serve, connect: Any, zeros: Any) -> None:

@@ -1,7 +1,5 @@
 """Dataclasses become protobuf messages and back, and packed bytes arrays; what does not fit is refused."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any, cast
 
@@ -11,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError, SpecError
-from lucky_transport_grpc.packing import unpack
+from lucky_transport_grpc.codec import unpack
 
 pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport.codec import flatbuffers
 from lucky_transport.engine import Buffers
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages import (
     EntityId,
     GetEntityRequest,
@@ -33,9 +30,10 @@ from lucky_transport.messages import (
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc.agent_rows import AgentRows
+from lucky_transport_grpc.agent_exchange import AgentRows
 from lucky_transport_grpc.codec import decode, encode, response_in
 from tests.support.message_strategies import messages
+from tests.support.scripted_engine import ScriptedEngine
 
 PAIRS: list[tuple[type, Any]] = [
     (kind, getattr(_pb.methods()[row.name], side))
@@ -215,7 +213,7 @@ def test_any_nonzero_byte_is_true() -> None:
 # --- a Step response of an engine of others ---
 
 
-SPEC = ToyEngine(3, obs_size=2).spec
+SPEC = ScriptedEngine(3, obs_size=2).spec
 RESPONSE: Any = _pb.message_class("hazel.rpc.StepResponse")
 
 

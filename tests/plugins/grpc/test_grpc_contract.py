@@ -1,7 +1,5 @@
 """The gRPC transport keeps the contract: through the batch service, agent by agent, over TCP and a unix socket."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path

@@ -5,8 +5,6 @@ stand-ins here do the same in the two ways there are: a generator that makes the
 and an iterator around a call under way.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import logging
@@ -20,15 +18,16 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+import grpc
+
 import lucky_transport
 from lucky_transport.call import Call
 from lucky_transport.deadline import Deadline
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Cancelled, ClosedError, NotReachable, PeerTimeout
-from lucky_transport.messages import TelemetryFrame
+from lucky_transport.messages import StreamTelemetryRequest, TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.serving import Serving
-from lucky_transport_grpc.runtime import grpc
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until
 
 TELEMETRY = method("TelemetryService/StreamTelemetry")
@@ -86,32 +85,20 @@ def _intercept(monkeypatch: pytest.MonkeyPatch, interceptor: Any) -> None:
     monkeypatch.setattr(grpc, "insecure_channel", lambda *a, **n: grpc.intercept_channel(plain(*a, **n), interceptor))
 
 
-class _Endless(ToyEngine):
+class _Endless(ScriptedEngine):
     """Its telemetry goes on until its caller goes; the stream of slots says nothing at all."""
 
     def __init__(self) -> None:
+        super().__init__(streams={TELEMETRY.name: self._ticks, SLOTS.name: self._ticks})
         self.under_way: list[Call] = []
         self.ended = threading.Semaphore(0)
-        super().__init__(1)
 
-    @property
-    def streams(self) -> Any:
-        return {TELEMETRY.name: self._watch, SLOTS.name: self._say_nothing}
-
-    def _watch(self, request: Any, call: Call) -> Iterator[Any]:
+    def _ticks(self, request: Any, call: Call) -> Iterator[Any]:
         self.under_way.append(call)
         try:
-            for tick in call.ticks(request.target_fps or 100):
-                yield TelemetryFrame(frame_number=tick)
-        finally:
-            self.ended.release()
-
-    def _say_nothing(self, request: Any, call: Call) -> Iterator[Any]:
-        self.under_way.append(call)
-        try:
-            for _ in call.ticks(100):
-                pass
-            yield from ()
+            for tick in call.ticks(getattr(request, "target_fps", 0) or 100):
+                if isinstance(request, StreamTelemetryRequest):
+                    yield TelemetryFrame(frame_number=tick)
         finally:
             self.ended.release()
 
@@ -130,16 +117,6 @@ def test_an_engine_is_stepped_called_and_left(serve: Any, connect: Any, zeros: A
             begun = transport.begin(GET_SCHEMA, GET_SCHEMA.request())
             assert begun.result().schema is not None
         until(lambda: not serving.host.driver)
-
-
-@pytest.mark.usefixtures("intercepted")
-def test_make_and_connect_work(serve: Any) -> None:
-    endpoint = str(serve(num_envs=1).endpoints[0])
-    with lucky_transport.make(endpoint=endpoint) as env:
-        env.reset(seed=3)
-        env.step(np.zeros(env.action_space.sample().shape, np.float32))
-    with lucky_transport.connect(endpoint) as client:
-        assert client.agent.get_agent_schema().schema is not None
 
 
 @pytest.mark.usefixtures("intercepted")

@@ -1,7 +1,5 @@
 """A signal handler that raises beside an exchange leaves it under way: `recv` returns its frame; it is done once."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,17 +10,17 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport.engine import RESET
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import EngineFailed, LocalProtocolError
 from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.serving import Serving
 from lucky_transport.testing.suite import open_reference
 from lucky_transport_grpc import agent_exchange, batch_exchange
-from lucky_transport_grpc.agent_rows import AgentRows
+from lucky_transport_grpc.agent_exchange import AgentRows
 from lucky_transport_grpc.batch_exchange import BatchExchange
 from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.exchange import CallsUnderWay
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 Serve = Callable[..., Serving]
@@ -76,13 +74,15 @@ def continue_as(reference: Any, client: Any, begin: Callable[[], object]) -> Non
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("strikes_in", ["begin", "wait", "results"])
+@pytest.mark.parametrize("strikes_in", ["begin", "wait", "results", "the frame"])
 @pytest.mark.parametrize("way", ["in one call", "in two calls"])
 @pytest.mark.parametrize(("service", "num_envs"), EXCHANGES)
 def test_a_step_that_is_interrupted_is_done_once_and_received(
     serve: Serve, connect: Any, strike: Any, service: str, num_envs: int, way: str, strikes_in: str, after: bool
 ) -> None:
-    if way == "in one call" and (num_envs == 1 or service == "batch"):
+    if strikes_in == "the frame":
+        owner, name = (BatchExchange, "_frame") if service == "batch" else (AgentRows, "frame")
+    elif way == "in one call" and (num_envs == 1 or service == "batch"):
         owner, name = GrpcConnection, "_invoke"  # a blocking call
     else:
         owner, name = (GrpcConnection if strikes_in == "results" else CallsUnderWay), strikes_in
@@ -90,27 +90,6 @@ def test_a_step_that_is_interrupted_is_done_once_and_received(
 
     def begin() -> None:
         strike(owner, name, after=after)
-        if way == "in one call":
-            client.step(client.actions)
-        client.send(client.actions)
-        client.recv()
-
-    with open_reference("toy", num_envs, seed=6) as reference:
-        continue_as(reference, client, begin)
-
-
-@pytest.mark.parametrize("way", ["in one call", "in two calls"])
-@pytest.mark.parametrize(("service", "num_envs"), EXCHANGES)
-def test_a_frame_whose_taking_is_interrupted_can_be_received(
-    serve: Serve, connect: Any, strike: Any, service: str, num_envs: int, way: str
-) -> None:
-    client = connect(serve(num_envs=num_envs, seed=6), service)
-
-    def begin() -> None:
-        if service == "batch":
-            strike(BatchExchange, "_frame")
-        else:
-            strike(AgentRows, "frame")
         if way == "in one call":
             client.step(client.actions)
         client.send(client.actions)
@@ -191,36 +170,29 @@ def test_a_lock_that_grpc_left_to_the_interrupted_thread_is_released(
     assert len(answers) == 1
 
 
-class Counting(ToyEngine):
-    """Counts its steps, and holds the first one until `release`."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-        self.steps = 0
-        self.entered, self.release = threading.Event(), threading.Event()
-
-    def step(self, control: Any) -> None:
-        self.steps += 1
-        self.entered.set()
-        self.release.wait(PATIENCE_S)
-        super().step(control)
-
-
 @pytest.mark.parametrize("cancels", [True, False], ids=["the first is cancelled", "both go on"])
 def test_an_exchange_that_is_repeated_while_it_is_under_way_is_done_once(
     serve: Serve, stub: Any, cancels: bool
 ) -> None:
-    engine = Counting()
+    steps: list[Any] = []
+    entered, release = threading.Event(), threading.Event()
+
+    def held(control: Any) -> None:
+        steps.append(control)
+        entered.set()
+        release.wait(PATIENCE_S)
+
+    engine = ScriptedEngine(on_step=held)
     raw = stub(serve(engine))
     path, actions = "/lucky_transport.v1.BatchService/Exchange", bytes(4 * engine.spec.action.size)
     first = raw.start(path, action_seq=1, actions=actions)
-    assert engine.entered.wait(PATIENCE_S)
+    assert entered.wait(PATIENCE_S)
     if cancels:
         first.cancel()
     second = raw.start(path, action_seq=1, actions=actions)
-    engine.release.set()
+    release.set()
     answer = second.result(PATIENCE_S)
-    assert answer.frame_seq == engine.steps == 1
+    assert answer.frame_seq == len(steps) == 1
     if not cancels:
         assert first.result(PATIENCE_S) == answer
-    assert raw.call(path, action_seq=2, actions=actions).frame_seq == engine.steps == 2
+    assert raw.call(path, action_seq=2, actions=actions).frame_seq == len(steps) == 2

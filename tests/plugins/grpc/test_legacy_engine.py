@@ -1,8 +1,6 @@
 """Our client drives an engine that offers the legacy services and nothing else, as a real LuckyEngine does."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from typing import Any
 
@@ -12,8 +10,7 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.engine import RESET, Handler
-from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.engine import RESET
 from lucky_transport.errors import EngineFailed, NotReachable, PeerTimeout, SpecError, Unimplemented
 from lucky_transport.messages import (
     AgentSchema,
@@ -32,17 +29,17 @@ from lucky_transport.serving import Serving
 from lucky_transport.testing.suite import every, open_reference
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport_grpc.legacy_spec import negotiate_all, read_spec
+from tests.support.scripted_engine import ScriptedEngine
 
 Serve = Callable[..., Serving]
 SET_OPTIONS = method("/lucky_transport.v1.BatchService/SetResetOptions")
 SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
-AGENT = "/hazel.rpc.AgentService/"
 
 
 @pytest.mark.parametrize(("num_envs", "steps"), [(1, 80), (3, 60)])
 def test_it_gives_the_references_bits(serve: Serve, connect: Any, num_envs: int, steps: int) -> None:
     options: dict[str, Any] = {"seed": 5, "episode_steps": 9, "reset_ticks": 1}
-    client = connect(serve(ToyEngine(num_envs, **options), legacy=True))
+    client = connect(serve(ScriptedEngine(num_envs, **options), legacy=True))
     moves = random_moves(client.spec, steps, seed=num_envs)
     with open_reference("toy", num_envs, **options) as reference:
         expected = record_frames(reference, moves)
@@ -81,16 +78,11 @@ def test_reset_options_other_than_a_contract_are_refused(serve: Serve, connect: 
 def test_a_contract_travels_in_each_reset_from_then_on(serve: Serve, connect: Any, zeros: Any) -> None:
     contracts: list[Any] = []
 
-    class Noting(ToyEngine):
-        @property
-        def services(self) -> Mapping[str, Handler]:
-            return {SET_OPTIONS.name: self._note}
+    def note(request: SetResetOptionsRequest) -> SetResetOptionsResponse:
+        contracts.append(request.contract)
+        return SetResetOptionsResponse(True)
 
-        def _note(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
-            contracts.append(request.contract)
-            return SetResetOptionsResponse(True)
-
-    client = connect(serve(Noting(1), legacy=True))
+    client = connect(serve(ScriptedEngine(services={SET_OPTIONS.name: note}), legacy=True))
     client.step(zeros(client), every(client, RESET))
     assert contracts == []
     contract = SimulationContract(joint_position_noise=0.5, friction_range=[0.5, 2.0])
@@ -192,34 +184,20 @@ def test_an_engine_that_refuses_its_own_terms_is_refused() -> None:
 
 
 def test_an_engine_without_agents_is_not_reachable_as_an_engine(serve: Serve, connect: Any) -> None:
-    class Empty(ToyEngine):
-        @property
-        def services(self) -> Mapping[str, Handler]:
-            return {AGENT + "GetAgentSchema": lambda _: GetAgentSchemaResponse(AgentSchema())}
-
+    empty = {"/hazel.rpc.AgentService/GetAgentSchema": lambda _: GetAgentSchemaResponse(AgentSchema())}
     with pytest.raises(NotReachable, match="has no agent that could be stepped"):
-        connect(serve(Empty(), legacy=True), connect_timeout_s=5.0)
+        connect(serve(ScriptedEngine(services=empty), legacy=True), connect_timeout_s=5.0)
 
 
-class Loading(ToyEngine):
-    """Refuses its resets with these texts, one after the other; "" is none."""
+def _loading(serve: Serve, connect: Any, refusals: Iterable[str]) -> Any:
+    """Return a client whose resets are refused with these texts, one after the other; "" is none."""
+    texts = iter(refusals)
 
-    def __init__(self, refusals: Iterator[str]) -> None:
-        self._refusals = refusals
-        super().__init__(1)
-
-    @property
-    def services(self) -> Mapping[str, Handler]:
-        return {SET_OPTIONS.name: self._answer}
-
-    def _answer(self, request: Any) -> SetResetOptionsResponse:
-        refusal = next(self._refusals)
+    def answer(request: Any) -> SetResetOptionsResponse:
+        refusal = next(texts)
         return SetResetOptionsResponse(not refusal, refusal)
 
-
-def _loading(serve: Serve, connect: Any, refusals: Iterator[str]) -> Any:
-    """Return a client whose resets are refused so."""
-    client = connect(serve(Loading(refusals), legacy=True))
+    client = connect(serve(ScriptedEngine(services={SET_OPTIONS.name: answer}), legacy=True))
     client.call(SET_OPTIONS, SetResetOptionsRequest(SimulationContract(terrain_type="flat")))
     return client
 
@@ -238,7 +216,7 @@ def test_a_scene_that_loads_for_too_long_is_a_timeout(serve: Serve, connect: Any
 
 
 def test_a_reset_that_is_refused_for_good_names_the_agent_and_why(serve: Serve, connect: Any, zeros: Any) -> None:
-    client = _loading(serve, connect, iter(["no such terrain", ""]))
+    client = _loading(serve, connect, ["no such terrain", ""])
     with pytest.raises(EngineFailed, match="agent_0 was not reset: no such terrain"):
         client.step(zeros(client), every(client, RESET))
     assert np.any(client.step(zeros(client), every(client, RESET)).observations)

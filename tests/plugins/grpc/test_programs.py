@@ -1,7 +1,5 @@
 """Programs that do not attach drive together, one that attached drives alone; the kernel tells which has gone."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Callable, Iterator
@@ -17,10 +15,11 @@ from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+import grpc
+
 from lucky_transport.errors import Busy
 from lucky_transport.serving import Serving
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc.runtime import grpc
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc/net/tcp here")
 

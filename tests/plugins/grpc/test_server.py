@@ -1,7 +1,5 @@
 """A server takes its address for itself, tells where it is and what it offers, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import builtins
 import logging
 import os
@@ -15,19 +13,15 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.endpoint import Endpoint
+from lucky_transport import api
 from lucky_transport.errors import ConfigError, NotReachable
-from lucky_transport_grpc.address import SocketFile, service_of, target_of
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-from lucky_transport.config import Settings
-from lucky_transport.engines.toy import ToyEngine
+
 from lucky_transport.errors import PeerDied
 from lucky_transport.serving import Serving
-from lucky_transport.version import install_command
-from lucky_transport_grpc.runtime import grpc
-from lucky_transport_grpc.server import GrpcServer, server
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until
 
 Serve = Callable[..., Serving]
@@ -51,8 +45,8 @@ def test_a_taken_port_is_told_by_us_before_grpc_writes_lines_of_its_own(
     endpoint = serve().endpoints[0]
     capfd.readouterr()
     text = rf"cannot serve at {endpoint}: address already in use; another process has it, .*port 0 takes a free one"
-    with pytest.raises(NotReachable, match=text), Serving(ToyEngine(), [server(endpoint, Settings())]):
-        pass
+    with pytest.raises(NotReachable, match=text):
+        serve(endpoint=str(endpoint))
     assert capfd.readouterr().err == ""
 
 
@@ -71,7 +65,7 @@ def test_an_address_that_is_nobodys_or_anothers_is_an_error(serve: Serve, endpoi
 
 def test_a_unix_socket_serves_and_is_gone_afterwards(connect: Any, tmp_path: Path, zeros: Any) -> None:
     path = tmp_path / "engine.sock"
-    with Serving(ToyEngine(), [server(Endpoint.parse(f"grpc+unix://{path}"), Settings())]) as serving:
+    with api.serve("toy", f"grpc+unix://{path}") as serving:
         assert str(serving.endpoints[0]) == f"grpc+unix://{path}"
         assert path.stat().st_mode & 0o777 == 0o600
         client = connect(serving)
@@ -93,23 +87,23 @@ def test_a_living_unix_socket_is_not_taken(serve: Serve, connect: Any, tmp_path:
     assert connect(first).spec.num_envs == 2
 
 
-def test_stopping_leaves_no_thread_and_frees_the_port(connect: Any, zeros: Any) -> None:
+def test_stopping_leaves_no_thread_and_frees_the_port(server: Any, connect: Any, zeros: Any) -> None:
     before = set(threading.enumerate())
-    grpc_server = GrpcServer(Endpoint.parse("grpc://127.0.0.1:0"), Settings())
-    with Serving(ToyEngine(), [grpc_server]) as serving:
+    grpc_server = server()
+    with Serving(ScriptedEngine(), [grpc_server]) as serving:
         endpoint = serving.endpoints[0]
         client = connect(serving)
         client.step(zeros(client))
         client.close()
     grpc_server.stop()
     until(lambda: set(threading.enumerate()) <= before)
-    with Serving(ToyEngine(), [server(endpoint, Settings())]) as again:
+    with api.serve("toy", str(endpoint)) as again:
         assert again.endpoints[0] == endpoint
 
 
-def test_stopping_gives_the_lease_back_to_other_transports(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_stopping_gives_the_lease_back_to_other_transports(serve: Serve, server: Any, connect: Any, zeros: Any) -> None:
     serving = serve()
-    second = GrpcServer(Endpoint.parse("grpc://127.0.0.1:0"), Settings())
+    second = server()
     endpoint = second.start(serving.host)
     client = connect(endpoint)
     client.step(zeros(client))
@@ -120,16 +114,15 @@ def test_stopping_gives_the_lease_back_to_other_transports(serve: Serve, connect
     assert other.step(zeros(other)).seq == 1
 
 
-def test_stopping_ends_in_time_while_the_engine_hangs(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_stopping_ends_in_time_while_the_engine_hangs(serve: Serve, server: Any, connect: Any, zeros: Any) -> None:
     entered, resume = threading.Event(), threading.Event()
 
-    class Hanging(ToyEngine):
-        def step(self, control: Any) -> None:
-            entered.set()
-            resume.wait()
+    def hang(control: Any) -> None:
+        entered.set()
+        resume.wait()
 
-    host = serve(Hanging()).host
-    hanging = GrpcServer(Endpoint.parse("grpc://127.0.0.1:0"), Settings())
+    host = serve(ScriptedEngine(on_step=hang)).host
+    hanging = server()
     client = connect(hanging.start(host))
     try:
         client.send(zeros(client))
@@ -139,13 +132,6 @@ def test_stopping_ends_in_time_while_the_engine_hangs(serve: Serve, connect: Any
             client.recv()
     finally:
         resume.set()
-
-
-def test_an_unknown_method_is_unimplemented(serve: Serve, stub: Any, refused: Any) -> None:
-    call = stub(serve()).channel.unary_unary("/hazel.rpc.AgentService/Fly")
-    error = refused(call, b"", timeout=10)
-    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
-    assert error.details() == "Method not found!"
 
 
 @pytest.mark.exhaustive
@@ -159,55 +145,34 @@ def test_thousands_of_calls_may_be_pending(serve: Serve, stub: Any) -> None:
 # --- addresses ---
 
 
+@pytest.mark.parametrize("endpoint", ["grpc://localhost:0", "grpc://[::1]:0", "grpc+unix://x.sock"])
+def test_an_address_is_spelled_as_in_other_urls(
+    serve: Serve, connect: Any, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert connect(serve(endpoint=endpoint)).spec.engine == "toy"
+
+
 @pytest.mark.parametrize(
-    ("url", "target"),
+    ("url", "words"),
     [
-        ("grpc://127.0.0.1:50051", "127.0.0.1:50051"),
-        ("grpc://localhost:1?service=agent", "localhost:1"),
-        ("grpc://[::1]:50051", "[::1]:50051"),
-        ("grpc+unix:///run/x.sock", "unix:/run/x.sock"),
-        ("grpc+unix://x.sock", "unix:x.sock"),
+        *((f"grpc{rest}", "write for instance grpc") for rest in (":", "://127.0.0.1", "://:50051", "://h:port")),
+        *((f"grpc{rest}", "write for instance grpc") for rest in ("://h:70000", "+unix:")),
+        ("grpc://h:1?service=fast", "expected one of auto, batch, agent"),
+        ("grpc://h:1?sevrice=agent", "did you mean 'service'"),
     ],
 )
-def test_an_endpoint_becomes_a_grpc_target(url: str, target: str) -> None:
-    assert target_of(Endpoint.parse(url)) == target
-
-
-@pytest.mark.parametrize(
-    "url", ["grpc:", "grpc://127.0.0.1", "grpc://:50051", "grpc://h:port", "grpc://h:70000", "grpc+unix:"]
-)
-def test_a_malformed_address_is_named_with_an_example(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"write for instance grpc"):
-        target_of(Endpoint.parse(url))
-
-
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [("service=fast", "expected one of auto, batch, agent"), ("sevrice=agent", "did you mean 'service'")],
-)
-def test_an_option_there_is_not_is_refused(query: str, words: str) -> None:
+def test_an_endpoint_that_cannot_be_read_is_refused_with_what_would_do(url: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        service_of(Endpoint.parse(f"grpc://h:1?{query}"))
+        api.open_transport(url)
 
 
-def test_a_file_that_is_no_socket_is_not_touched(tmp_path: Path) -> None:
+def test_a_file_that_is_no_socket_is_not_touched(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("precious")
     with pytest.raises(NotReachable, match="a file that is no socket is there"):
-        SocketFile(Endpoint.parse(f"grpc+unix://{path}")).prepare()
+        serve(endpoint=f"grpc+unix://{path}")
     assert path.read_text() == "precious"
-
-
-def test_only_the_own_socket_is_removed(tmp_path: Path) -> None:
-    path = tmp_path / "x.sock"
-    mine = SocketFile(Endpoint.parse(f"grpc+unix://{path}"))
-    with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
-        first.bind(str(path))
-        mine.protect()
-        path.rename(tmp_path / "kept.sock")  # keeps the inode in use, so that the next file gets another one
-        second.bind(str(path))
-        mine.remove()
-        assert path.is_socket()
 
 
 # --- what tools find out ---
@@ -283,7 +248,7 @@ def test_without_their_packages_the_server_serves_and_says_so(
         serving = serve()
     monkeypatch.undo()
     assert ["no health service" in caplog.text, "no reflection" in caplog.text] == [True, True]
-    assert install_command("discovery") in caplog.text
+    assert "[discovery]'" in caplog.text
     client = connect(serving)
     assert client.step(zeros(client)).seq == 1
 

@@ -120,6 +120,20 @@ def an_agent(name: str, sensors: list[dict[str, Any]] | None = None, **more: Any
     return agent | {"sensors": standard if sensors is None else sensors} | more
 
 
+def a_sensor(kind: str, more: dict[str, Any] | None = None, **config: Any) -> dict[str, Any]:
+    return {"sensor_type": kind, "configuration": config} | (more or {})
+
+
+def a_uav(*sensors: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a scenario of one UAV with these sensors."""
+    return {"world": "w", "main_agent": "a", "agents": [an_agent("a", list(sensors), **more)]}
+
+
+def an_auv(*sensors: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a scenario of one agent of HoloOcean with these sensors."""
+    return a_uav(*sensors, **{"agent_type": "HoveringAUV", "control_scheme": 0} | more)
+
+
 class Bench:
     """Serves engines and drives them as the original's client would; everything is closed after the test."""
 

@@ -4,8 +4,6 @@ Holodeck's engine and HoloOcean's do so, and each knows the other's common agent
 HoloOcean's is here as its public sources have it. It imports nothing of this project, and gets only the names from it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs what an original client does, in its own Python: `original_client.py`, which imports nothing of ours."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Names, semaphores and blocks by which engine and client meet, however the last client left."""
 
-from __future__ import annotations
-
 import mmap
 import os
 from collections.abc import Generator
@@ -17,7 +15,7 @@ pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'
 from lucky_transport.errors import Busy, ConfigError, NotReachable, RemoteProtocolError, SegmentError
 from lucky_transport.process import unique_name
 from lucky_transport_holodeck import semaphores
-from lucky_transport_holodeck.blocks import BlockFile, BlockFiles, SharedArray
+from lucky_transport_holodeck.blocks import BlockFiles, SharedArray
 from lucky_transport_holodeck.handshake import EngineHandshake
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.semaphores import Semaphore, unlink
@@ -206,24 +204,6 @@ def test_what_a_client_cut_off_is_zeros_for_the_engine(files: BlockFiles) -> Non
     file.write(b"\x05" * 8)
     assert file.read() == b"\x05" * 8
     file.close()
-
-
-def test_both_ends_see_what_the_other_one_writes(files: BlockFiles) -> None:
-    block, file = SharedArray(files.names.block("x"), "float32", (2,)), files.open("x", 8)
-    file.write(np.array([1.5, -2.5], np.float32).data)
-    assert block.array.tolist() == [1.5, -2.5]
-    block.array[0] = 4
-    assert np.frombuffer(file.read(), np.float32).tolist() == [4, -2.5]
-    file.close()
-
-
-def test_every_block_that_was_opened_is_removed(files: BlockFiles) -> None:
-    opened: list[BlockFile] = [files.open(key, 1) for key in ("a", "b")]
-    files.unlink()
-    assert not any(file.path.exists() for file in opened)
-    for file in opened:
-        file.close()
-        file.close()
 
 
 @pytest.mark.exhaustive

@@ -1,7 +1,5 @@
 """Any Holodeck engine as a batch: an engine of ours that shows only the original's side stands for the real one."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Generator, Mapping

@@ -1,7 +1,5 @@
 """Clients and engines come, end, die or hang, in order or not: the other gets an error, or goes on with the next."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Our client against an engine that behaves as the originals': what it is sent, and what stays when a client leaves."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +18,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport_holodeck.agent_types import AGENT_TYPES
 from lucky_transport_holodeck.commands import HolodeckCommand
 from lucky_transport_holodeck.sensor_types import HOLOOCEAN_SENSORS
-from tests.plugins.holodeck.conftest import SETTINGS, Bench
+from tests.plugins.holodeck.conftest import SETTINGS, Bench, a_sensor, a_uav, an_auv
 from tests.plugins.holodeck.original_engine import OriginalEngine
 
 _TASK = {"sensor_type": "DistanceTask"}
@@ -45,19 +43,6 @@ def endpoint(engine: OriginalEngine, tmp_path: Any) -> Callable[..., str]:
     return at
 
 
-def one_agent(*sensors: dict[str, Any], **more: Any) -> dict[str, Any]:
-    agent = {"agent_name": "a", "agent_type": "UavAgent", "control_scheme": 1, "sensors": list(sensors)}
-    return {"world": "w", "main_agent": "a", "agents": [agent | more]}
-
-
-def an_auv(*sensors: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return one_agent(*sensors, **{"agent_type": "HoveringAUV", "control_scheme": 0} | more)
-
-
-def a_sensor(kind: str, **config: Any) -> dict[str, Any]:
-    return {"sensor_type": kind, "configuration": config}
-
-
 # what is sent
 
 
@@ -66,14 +51,14 @@ def a_sensor(kind: str, **config: Any) -> dict[str, Any]:
 def test_a_sensor_without_a_configuration_is_sent_an_empty_one(
     bench: Bench, engine: OriginalEngine, kind: str, more: dict[str, Any]
 ) -> None:
-    with bench.enter(engine.names, one_agent({"sensor_type": kind} | more)) as world:
+    with bench.enter(engine.names, a_uav({"sensor_type": kind} | more)) as world:
         world.reset()
     assert engine.aborted == ""
     assert [strings for strings, _ in engine.of_type("AddSensor")] == [["a", kind, kind, "{}", ""]]
 
 
 def test_the_most_usual_scenario_is_driven(engine: OriginalEngine, endpoint: Callable[..., str]) -> None:
-    scenario = one_agent({"sensor_type": "RGBCamera"}, {"sensor_type": "LocationSensor"}, _TASK)
+    scenario = a_uav({"sensor_type": "RGBCamera"}, {"sensor_type": "LocationSensor"}, _TASK)
     with lucky_transport.make(endpoint=endpoint(scenario), **SETTINGS) as env:
         observations, _ = env.reset()
         assert observations["RGBCamera"].shape == (1, 256, 256, 4)
@@ -179,7 +164,7 @@ def starts(engine: OriginalEngine) -> list[list[float]]:
     return [numbers[:6] for _, numbers in engine.of_type("SpawnAgent")]
 
 
-@pytest.mark.parametrize(("scenario", "yaw"), [(one_agent, 45), (an_auv, 90)])  # Holodeck's reach of yaw is roll's
+@pytest.mark.parametrize(("scenario", "yaw"), [(a_uav, 45), (an_auv, 90)])  # Holodeck's reach of yaw is roll's
 def test_each_reset_draws_a_start_around_the_scenarios_place(
     bench: Bench, engine: OriginalEngine, scenario: Any, yaw: int
 ) -> None:
@@ -194,7 +179,7 @@ def test_each_reset_draws_a_start_around_the_scenarios_place(
 
 
 def test_seeds_decide_the_starts_of_the_following_resets(engine: OriginalEngine, endpoint: Callable[..., str]) -> None:
-    scenario = one_agent(_LASER, _TASK, **_RANDOM)
+    scenario = a_uav(_LASER, _TASK, **_RANDOM)
     scenario["agents"].append(scenario["agents"][0] | {"agent_name": "b"})
     with lucky_transport.make(endpoint=endpoint(scenario), **SETTINGS) as env:
         for seed in (3, None, 3, None, 4):
@@ -212,7 +197,7 @@ def test_a_world_without_randomized_starts_has_no_use_for_seeds(
     endpoint: Callable[..., str], randomization: dict[str, Any], has_use: bool
 ) -> None:
     seeds = method("BatchService/SetSeeds")
-    with api.open_transport(endpoint(one_agent(_LASER, **randomization)), load_settings(SETTINGS)) as client:
+    with api.open_transport(endpoint(a_uav(_LASER, **randomization)), load_settings(SETTINGS)) as client:
         assert client.implements(seeds) is has_use
         if has_use:
             assert client.call(seeds, SetSeedsRequest([1])).success
@@ -224,7 +209,7 @@ def test_a_world_without_randomized_starts_has_no_use_for_seeds(
 
 def test_an_agent_that_exists_is_not_spawned_and_has_its_sensors(bench: Bench) -> None:
     engine = bench.original("a")
-    with bench.enter(engine.names, one_agent({"sensor_type": "LocationSensor"}, existing=True)) as world:
+    with bench.enter(engine.names, a_uav({"sensor_type": "LocationSensor"}, existing=True)) as world:
         state = world.reset()
         assert world.step([0, 0, 0, 0])[0]["LocationSensor"].tolist() == (state["a"]["LocationSensor"] + 1).tolist()
         assert state["a"]["LocationSensor"].all()
@@ -238,7 +223,7 @@ def test_an_agent_that_exists_is_not_spawned_and_has_its_sensors(bench: Bench) -
 def test_one_client_after_the_other_sees_what_a_running_engine_shows(bench: Bench, engine: OriginalEngine) -> None:
     for lasers in (1, 1, 2, 5, 3):
         with bench.enter(
-            engine.names, one_agent({"sensor_type": "LocationSensor"}, a_sensor("RangeFinderSensor", LaserCount=lasers))
+            engine.names, a_uav({"sensor_type": "LocationSensor"}, a_sensor("RangeFinderSensor", LaserCount=lasers))
         ) as world:
             assert world.reset()["a"]["LocationSensor"].tolist() == [1, 1, 1]
             world.agents["a"].act([1, 2, 3, 4])

@@ -1,7 +1,5 @@
 """Scenarios of both generations, Holodeck's and HoloOcean's: what blocks they make, what they start, what is wrong."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable
@@ -19,21 +17,9 @@ from lucky_transport.process import unique_name
 from lucky_transport_holodeck.agent_types import AGENT_TYPES
 from lucky_transport_holodeck.scenario import read_scenario
 from lucky_transport_holodeck.sensor_types import sensor_shape
+from tests.plugins.holodeck.conftest import a_sensor, a_uav, an_auv
 
 _TASK = {"sensor_type": "DistanceTask"}
-
-
-def a_sensor(kind: str, more: dict[str, Any] | None = None, **config: Any) -> dict[str, Any]:
-    return {"sensor_type": kind, "configuration": config} | (more or {})
-
-
-def a_uav(*sensors: dict[str, Any], **more: Any) -> dict[str, Any]:
-    agent = {"agent_name": "a", "agent_type": "UavAgent", "control_scheme": 1, "sensors": list(sensors)}
-    return {"world": "w", "main_agent": "a", "agents": [agent | more]}
-
-
-def an_auv(*sensors: dict[str, Any], **world: Any) -> dict[str, Any]:
-    return a_uav(*sensors, agent_type="HoveringAUV", control_scheme=0) | world
 
 
 @pytest.mark.parametrize(
@@ -104,10 +90,10 @@ _WRONG: list[tuple[dict[str, Any], str]] = [
     (an_auv(a_sensor("SinglebeamSonar", RangeRes="wide")), "configuration of SinglebeamSonar"),
     (an_auv(a_sensor("DVLSensor", {"Hz": 31})), "Hz of DVLSensor is 31.*at most the 30 ticks per second"),
     (an_auv(a_sensor("DVLSensor", {"Hz": 0})), "Hz of DVLSensor is 0"),
-    (an_auv(_DEPTH, ticks_per_sec=0), "ticks_per_sec is 0"),
-    (an_auv(_DEPTH, frames_per_sec="fast"), "invalid literal"),
-    (an_auv(_DEPTH, env_min=[1, 2]), "zip"),
-    (an_auv(_DEPTH, octree_min="small"), "could not convert"),
+    (an_auv(_DEPTH) | {"ticks_per_sec": 0}, "ticks_per_sec is 0"),
+    (an_auv(_DEPTH) | {"frames_per_sec": "fast"}, "invalid literal"),
+    (an_auv(_DEPTH) | {"env_min": [1, 2]}, "zip"),
+    (an_auv(_DEPTH) | {"octree_min": "small"}, "could not convert"),
 ]
 
 
@@ -169,7 +155,7 @@ def test_each_generation_is_started_with_its_own_command_line(
     defaults = [f"-Env{end}{axis}={value}" for end, value in (("Min", -10.0), ("Max", 10.0)) for axis in "XYZ"]
     leaves = ["-OctreeMin=0.02", "-OctreeMax=5.0"]
     assert arguments(an_auv(_DEPTH)) == [*_COMMON, "-TicksPerSec=30", "-FramesPerSec=30", *defaults, *leaves]
-    fast = an_auv(_DEPTH, ticks_per_sec=200, frames_per_sec=False, env_min=[-1, -2, -3.5], octree_max=8)
+    fast = an_auv(_DEPTH) | {"ticks_per_sec": 200, "frames_per_sec": False, "env_min": [-1, -2, -3.5], "octree_max": 8}
     told = arguments(fast)
     assert told[6:11] == ["-TicksPerSec=200", "-FramesPerSec=0", "-EnvMinX=-1.0", "-EnvMinY=-2.0", "-EnvMinZ=-3.5"]
     assert told[-1] == "-OctreeMax=8.0"

@@ -1,7 +1,5 @@
 """What the sensors of our engines' agents show, Holodeck's and HoloOcean's, and where those agents are."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

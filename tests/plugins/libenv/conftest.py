@@ -1,7 +1,5 @@
 """The sample library, compiled by the system's compiler; without one these tests skip."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable, Generator
@@ -11,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lucky_transport import api
 from lucky_transport.engine import Buffers
 from tests.support.waiting import PATIENCE_S
 
@@ -18,6 +17,13 @@ HERE = Path(__file__).parent
 EXPORT = HERE.parents[2] / "plugins" / "lucky_transport_libenv" / "export"
 
 Compile = Callable[..., Path]
+
+
+def made(library: str, num_envs: int = 1, **options: Any) -> Any:
+    """Return an engine of a library; `libenv` says how it is driven, the other options go to it."""
+    if "seed" in options:
+        options.setdefault("libenv", {"seed_option": "seed"})
+    return api.make_engine(f"libenv:{library}", num_envs, **options)
 
 
 @contextmanager

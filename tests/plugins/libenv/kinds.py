@@ -3,8 +3,6 @@
 What it shows follows from its last action and its ticks alone; an episode has five steps and is truncated.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

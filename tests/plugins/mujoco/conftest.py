@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from lucky_transport import messages as m
 from lucky_transport.api import make_engine
 from lucky_transport.engine import HOLD, RESET, TICK
-from lucky_transport.host.host import Host
-from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.methods import METHODS, method
+from lucky_transport.testing.suite import open_reference
 from lucky_transport.transport import Frame, Stream
 
 #: The policy slots of a robot, and the entity of agent_0's.
@@ -30,8 +31,8 @@ class Robots:
 
     def __init__(self, num_envs: int, options: dict[str, Any], variant: str = "quadruped") -> None:
         self.engine: Any = make_engine(f"mujoco:{variant}", num_envs, **options)
-        self.host = Host(self.engine)
-        self.client = InprocTransport(self.host)
+        self._ends = ExitStack()
+        self.client = self._ends.enter_context(open_reference(self.engine))
         self.spec = self.client.spec
 
     def step(self, actions: ArrayLike = 0.0, control: NDArray[np.uint8] | None = None) -> Frame:
@@ -68,6 +69,24 @@ class Robots:
         """Call the one method that takes such a request; it must be done."""
         answer = self.ask(request)
         assert answer.success, answer.message
+
+    def camera(self, name: str = "front", **changes: Any) -> Any:
+        """Return the request that changes this camera's configuration so."""
+        config = self.ask(m.GetCameraConfigRequest(name=name)).config
+        return m.SetCameraConfigRequest(name=name, config=replace(config, **changes))
+
+    def beams(self, **changes: Any) -> Any:
+        """Return the request that changes the beam layout of lidar 0 so."""
+        config = asdict(self.call("LidarService/GetLidarConfig", m.LidarSensorRequest(0)))
+        wanted = {item.name for item in fields(m.SetLidarConfigRequest)}
+        return m.SetLidarConfigRequest(**{key: value for key, value in config.items() if key in wanted} | changes)
+
+    def returns(self, **changes: Any) -> Any:
+        """Return the request that changes the lidar's return model so; what tells "not given" from 0 is not given."""
+        present = asdict(self.ask(m.GetLidarReturnParamsRequest()))
+        needed = {item.name for item in fields(m.SetLidarReturnParamsRequest) if item.default is not None}
+        given: dict[str, Any] = {name: value for name, value in present.items() if name in needed}
+        return m.SetLidarReturnParamsRequest(**given | changes)
 
     def state(self) -> Any:
         """Ask for the whole state of the shown world."""
@@ -113,8 +132,7 @@ class Robots:
 
     def close(self) -> None:
         """End client and engine."""
-        self.client.close()
-        self.host.close()
+        self._ends.close()
 
 
 @pytest.fixture

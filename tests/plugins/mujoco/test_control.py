@@ -1,7 +1,5 @@
 """MujocoSceneService: controls, positions and resets written by hand, and who may write them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """AgentService's robot controllers: what is listed and told, and a robot's motion graph."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import groupby

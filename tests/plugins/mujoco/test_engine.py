@@ -1,7 +1,5 @@
 """The quadruped as an engine: what it offers, as its README says, and that an env's trajectory is its own."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -10,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from lucky_transport import messages as m
 from lucky_transport.api import make_engine
-from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine
+from lucky_transport.engine import HOLD, RESET, TICK, Engine
 from lucky_transport.errors import ConfigError, SpecError, UnknownName
 from lucky_transport.testing.contract import EngineContract
 
@@ -30,7 +27,7 @@ from lucky_transport_mujoco.sensors import cameras
 from lucky_transport_mujoco.sensors.lidar import PRESETS
 from lucky_transport_mujoco.sensors.render_thread import MAX_SIDE
 from lucky_transport_mujoco.sensors.viewport import MAX_DRAWINGS
-from lucky_transport_mujoco.tasks.velocity import REWARDS, TERMINATIONS, WALKING, observation_terms
+from lucky_transport_mujoco.tasks.velocity import REWARDS, TERMINATIONS, WALKING
 
 #: Everything that makes an env draw numbers or get a model of its own.
 EVENTFUL = m.SimulationContract(
@@ -118,29 +115,13 @@ def test_another_number_of_threads_gives_the_same_bits(robots: Callable[..., Any
         assert one.signals.tobytes() == two.signals.tobytes()
 
 
-class _Run:
-    """One engine, stepped by hand, under `EVENTFUL`."""
-
-    def __init__(self, num_envs: int, seed: int) -> None:
-        self.engine = make_engine("mujoco:quadruped", num_envs, seed=seed, max_episode_steps=6)
-        self.buffers = Buffers.allocate(self.engine.spec)
-        self.engine.bind(self.buffers)
-        services = self.engine.services
-        services["/lucky_transport.v1.BatchService/SetResetOptions"](m.SetResetOptionsRequest(EVENTFUL))
-
-    def step(self, actions: NDArray[np.float32], control: NDArray[np.uint8]) -> list[bytes]:
-        """Return the row of each env after this exchange."""
-        self.buffers.actions[:] = actions
-        self.engine.step(control)
-        b = self.buffers
-        rows = range(len(control))
-        return [
-            b"".join(a[i].tobytes() for a in (b.observations, b.rewards, b.terminated, b.truncated, b.signals.T))
-            for i in rows
-        ]
+def _rows(frame: Any) -> list[bytes]:
+    """Return the row of each env."""
+    arrays = (frame.observations, frame.rewards, frame.terminated, frame.truncated, frame.signals.T)
+    return [b"".join(array[env].tobytes() for array in arrays) for env in range(len(frame.rewards))]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     script=st.lists(
         st.tuples(*(st.sampled_from([0, 0, 0, RESET, HOLD]) for _ in range(3))),
@@ -150,24 +131,28 @@ class _Run:
     seed=st.integers(0, 1000),
 )
 def test_any_mix_of_reset_hold_and_step_gives_each_env_the_trajectory_it_has_alone(
-    script: list[tuple[int, int, int]], seed: int
+    robots: Callable[..., Any], script: list[tuple[int, int, int]], seed: int
 ) -> None:
-    together, alone = _Run(3, seed), [_Run(1, seed + env) for env in range(3)]
+    batches = [
+        robots(num_envs, seed=first, max_episode_steps=6)
+        for num_envs, first in ((3, seed), *((1, seed + env) for env in range(3)))
+    ]
+    for batch in batches:
+        batch.ask(m.SetResetOptionsRequest(EVENTFUL))
+    together, *alone = batches
     generator = np.random.default_rng(seed)
     last: list[bytes] = []
-    try:
-        for codes in script:
-            actions = generator.uniform(-1, 1, (3, 12)).astype(np.float32)
-            rows = together.step(actions, np.array(codes, np.uint8))
-            for env, code in enumerate(codes):
-                if code == HOLD:
-                    assert not last or rows[env] == last[env]
-                else:
-                    assert rows[env] == alone[env].step(actions[env : env + 1], np.array([code], np.uint8))[0]
-            last = rows
-    finally:
-        for run in (together, *alone):
-            run.engine.close()
+    for codes in script:
+        actions = generator.uniform(-1, 1, (3, 12)).astype(np.float32)
+        rows = _rows(together.step(actions, np.array(codes, np.uint8)))
+        for env, code in enumerate(codes):
+            if code == HOLD:
+                assert not last or rows[env] == last[env]
+            else:
+                assert rows[env] == _rows(alone[env].step(actions[env], np.array([code], np.uint8)))[0]
+        last = rows
+    for batch in batches:
+        batch.close()
 
 
 def test_a_seed_waits_for_the_reset_of_its_env(robots: Callable[..., Any]) -> None:
@@ -250,8 +235,8 @@ def test_the_options_are_those_of_the_engine() -> None:
     assert [(name, default.strip('"')) for name, default, _ in table("option")] == wanted
 
 
-def test_the_terms_are_those_of_the_task() -> None:
-    assert [(name, int(size)) for name, size, _ in table("observation")] == list(observation_terms(robot.load()))
+def test_the_terms_are_those_of_the_task(robots: Callable[..., Any]) -> None:
+    assert [(name, int(size)) for name, size, _ in table("observation")] == list(robots(1).spec.observation_terms)
     assert [(name, float(weight), text) for name, weight, text in table("reward term")] == [
         (term.name, term.weight, term.summary) for term in REWARDS
     ]

@@ -1,7 +1,5 @@
 """Pixels: the robot is where it must be, and both ways of drawing show the same."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from typing import Any
 
@@ -16,7 +14,7 @@ pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transp
 from lucky_transport import messages as m
 from lucky_transport.errors import ClosedError, SpecError
 from lucky_transport_mujoco import robot
-from lucky_transport_mujoco.sensors.render_scene import BEHIND, Eye, RenderScene, Snapshot
+from lucky_transport_mujoco.sensors.render_scene import BEHIND, RenderScene, Snapshot
 from lucky_transport_mujoco.sensors.render_thread import RenderRequest, RenderThread
 
 LEVEL = np.array([1.0, 0, 0, 0])
@@ -39,7 +37,7 @@ def request(snapshot: Snapshot, view: str = BEHIND, **changes: Any) -> RenderReq
     return RenderRequest(snapshot, view, **usual | changes)
 
 
-def eye(snapshot: Snapshot, view: str = BEHIND) -> Eye:
+def eye(snapshot: Snapshot, view: str = BEHIND) -> Any:
     """Return where a view of the snapshot is from."""
     scene = RenderScene()
     scene.show(snapshot)
@@ -47,7 +45,7 @@ def eye(snapshot: Snapshot, view: str = BEHIND) -> Eye:
     return scene.eye
 
 
-def project(eye: Eye, points: NDArray[np.float64]) -> NDArray[np.float64]:
+def project(eye: Any, points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return where points (k, 3) before the eye are seen in a small image: x and y in pixels, depth in metres."""
     away = points - eye.place
     depth = away @ eye.forward

@@ -1,7 +1,5 @@
 """LuckyEnv of our own: one agent of the quadruped, over shared memory, with neither luckyrobots nor gRPC."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any

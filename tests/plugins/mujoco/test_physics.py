@@ -1,7 +1,5 @@
 """The worlds: threads, the GIL, worlds that break down, and the kinematics behind observations."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

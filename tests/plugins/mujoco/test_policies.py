@@ -1,7 +1,5 @@
 """Policies in slots: what drives a robot in a step without actions, and what does not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -108,17 +106,6 @@ def test_a_slot_drives_its_joints_only_and_the_later_joints_stay(robots: Callabl
     action = batch.engine.world.actions[0].reshape(4, 3)
     assert action[0, 0] != 0
     assert not action[1:].any()
-
-
-def test_where_two_slots_claim_a_joint_the_higher_priority_has_it(robots: Callable[..., Any]) -> None:
-    batch = robots(1).still()
-    batch.activate(STAND)
-    batch.activate(SWAY)
-    assert batch.engine.world.controllers.claims(0).tolist() == [STAND] * 12  # the same priority: the lower id
-    batch.change(m.SetPolicyPriorityRequest(ROBOT, SWAY, 1))
-    assert batch.engine.world.controllers.claims(0).tolist() == [SWAY, STAND, STAND] * 4
-    batch.activate(SWAY, active=False)
-    assert batch.engine.world.controllers.claims(0).tolist() == [STAND] * 12
 
 
 def test_an_action_group_lies_over_the_policy_for_one_step(robots: Callable[..., Any]) -> None:

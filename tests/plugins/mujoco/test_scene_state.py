@@ -1,7 +1,5 @@
 """MujocoSceneService: model, full state, filters; and the streams of states, joints and telemetry."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

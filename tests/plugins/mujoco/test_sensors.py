@@ -1,11 +1,8 @@
 """Lidar scans; images beside a stepping engine, which they do not hold up; and `env.render()`."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -19,9 +16,8 @@ pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transp
 from lucky_transport import messages as m
 from lucky_transport.call import Call
 from lucky_transport.errors import ClosedError, SpecError
-from lucky_transport.messages.methods import method
 from lucky_transport_mujoco.sensors.lidar import PRESETS
-from lucky_transport_mujoco.sensors.render_thread import RenderRequest, RenderThread
+from lucky_transport_mujoco.sensors.render_thread import RenderThread
 from tests.support.waiting import PATIENCE_S
 
 MOUNT_M = 0.09
@@ -47,14 +43,6 @@ def ranges(batch: Any, **request: Any) -> NDArray[np.float32]:
     return np.array(scan(batch, **request).ranges, np.float32)
 
 
-def configure(batch: Any, **changes: Any) -> m.LidarAck:
-    """Change the beam layout of sensor 0."""
-    config = asdict(call(batch, "GetLidarConfig", m.LidarSensorRequest(0)))
-    for unset in ("found", "secondary_capture", "secondary_scope"):
-        del config[unset]
-    return batch.ask(m.SetLidarConfigRequest(**config | changes))
-
-
 def test_beams_meet_flat_ground_where_trigonometry_says(batch: Any) -> None:
     found = ranges(batch)
     angles = call(batch, "GetLidarBeamAngles", m.LidarSensorRequest(0))
@@ -70,7 +58,7 @@ def test_beams_meet_flat_ground_where_trigonometry_says(batch: Any) -> None:
 
 
 def test_azimuth_turns_from_the_front_to_the_left(batch: Any) -> None:
-    assert configure(batch, channels=1, azimuth_bins=4, vfov_min_deg=-30.0, vfov_max_deg=-30.0, self_ignore=1).ok
+    assert batch.ask(batch.beams(channels=1, azimuth_bins=4, vfov_min_deg=-30.0, vfov_max_deg=-30.0, self_ignore=1)).ok
     angles = call(batch, "GetLidarBeamAngles", m.LidarSensorRequest(0))
     assert angles.azimuth == pytest.approx([0, np.pi / 2, np.pi, 3 * np.pi / 2])
     level = ranges(batch)
@@ -82,17 +70,17 @@ def test_azimuth_turns_from_the_front_to_the_left(batch: Any) -> None:
 
 def test_the_robot_is_seen_unless_it_is_to_be_ignored(batch: Any) -> None:
     looks_down = {"channels": 4, "azimuth_bins": 90, "vfov_min_deg": -80.0, "vfov_max_deg": -60.0, "min_range": 0.0}
-    assert configure(batch, **looks_down, self_ignore=1).ok
+    assert batch.ask(batch.beams(**looks_down, self_ignore=1)).ok
     without = ranges(batch)
-    assert configure(batch, **looks_down, self_ignore=0).ok
+    assert batch.ask(batch.beams(**looks_down, self_ignore=0)).ok
     itself = ranges(batch)
     assert itself.min() < 0.1 < without.min()
-    assert configure(batch, **looks_down, self_ignore=0, geom_group_mask=0).ok
+    assert batch.ask(batch.beams(**looks_down, self_ignore=0, geom_group_mask=0)).ok
     assert (ranges(batch) == -1).all()
 
 
 def test_range_limits_hold(batch: Any) -> None:
-    assert configure(batch, min_range=1.0, max_range=2.0).ok
+    assert batch.ask(batch.beams(min_range=1.0, max_range=2.0)).ok
     found = ranges(batch)
     seen = found[found >= 0]
     assert seen.size
@@ -122,23 +110,11 @@ def test_intensity_falls_with_the_range_and_reflectivity_does_not_know_it(batch:
     assert len(rich.secondary_ranges) == rich.beams
 
 
-def returns(batch: Any) -> m.LidarReturnParamsResponse:
-    return batch.ask(m.GetLidarReturnParamsRequest())
-
-
-def set_returns(batch: Any, **changes: Any) -> m.LidarAck:
-    """Change the return model; what tells "not given" from 0 is not given unless it is named."""
-    present = asdict(returns(batch))
-    needed = {item.name for item in fields(m.SetLidarReturnParamsRequest) if item.default is not None}
-    request: dict[str, Any] = {name: value for name, value in present.items() if name in needed}
-    return batch.ask(m.SetLidarReturnParamsRequest(**request | changes))
-
-
 def test_the_return_model_loses_weak_returns_and_keeps_what_was_not_given(batch: Any) -> None:
     everything = ranges(batch, material=True)
-    assert set_returns(batch, retro_gain=3.0, spec_peak_max=0.5).ok
-    assert set_returns(batch, max_range_at_ref=2.0, retro_gain=0.0).ok
-    after = returns(batch)
+    assert batch.ask(batch.returns(retro_gain=3.0, spec_peak_max=0.5)).ok
+    assert batch.ask(batch.returns(max_range_at_ref=2.0, retro_gain=0.0)).ok
+    after = batch.ask(m.GetLidarReturnParamsRequest())
     assert (after.max_range_at_ref, after.retro_gain, after.spec_peak_max) == (2.0, 0.0, 0.5)
     fewer = ranges(batch, material=True)
     assert 0 < (fewer >= 0).sum() < (everything >= 0).sum()
@@ -146,7 +122,7 @@ def test_the_return_model_loses_weak_returns_and_keeps_what_was_not_given(batch:
 
 
 def test_noise_has_the_size_it_was_given(batch: Any) -> None:
-    assert set_returns(batch, noise_sigma0=0.02).ok
+    assert batch.ask(batch.returns(noise_sigma0=0.02)).ok
     exact, noisy, again = ranges(batch), ranges(batch, material=True), ranges(batch, material=True)
     back = (exact > 0) & (noisy > 0)
     assert np.std((noisy - exact)[back]) == pytest.approx(0.02, rel=0.2)
@@ -164,7 +140,7 @@ def test_the_rotation_rate_changes_nothing_in_a_scan(batch: Any) -> None:
     batch.reset()
     batch.step(0.3)
     before = ranges(batch)
-    assert configure(batch, rotation_hz=0.5).ok
+    assert batch.ask(batch.beams(rotation_hz=0.5)).ok
     assert call(batch, "GetLidarConfig", m.LidarSensorRequest(0)).rotation_hz == 0.5
     assert ranges(batch).tobytes() == before.tobytes()
 
@@ -187,15 +163,13 @@ def test_an_image_that_takes_long_holds_up_no_step(robots: Callable[..., Any], m
     drawing, go_on = threading.Event(), threading.Event()
     colour = RenderThread.colour
 
-    def slow(render_thread: RenderThread, request: RenderRequest) -> Any:
+    def slow(render_thread: RenderThread, request: Any) -> Any:
         drawing.set()
         assert go_on.wait(PATIENCE_S)
         return colour(render_thread, request)
 
     monkeypatch.setattr(RenderThread, "colour", slow)
-    stream = batch.client.stream(
-        method("CameraService/StreamCamera"), m.StreamCameraRequest(name="top", width=8, height=8)
-    )
+    stream = batch.stream("CameraService/StreamCamera", m.StreamCameraRequest(name="top", width=8, height=8))
     frames: list[Any] = []
     viewer = threading.Thread(target=lambda: frames.append(next(stream)))
     viewer.start()
@@ -216,7 +190,7 @@ def test_streams_and_steps_side_by_side_give_the_trajectory_of_steps_alone(robot
 
     def watch() -> None:
         request = m.StartViewportStreamRequest(target_fps=200, width=32, height=18)
-        for _ in watched.client.stream(method("ViewportService/StreamViewport"), request):
+        for _ in watched.stream("ViewportService/StreamViewport", request):
             if over.is_set():
                 return
 
@@ -242,7 +216,7 @@ def test_no_thread_draws_before_an_image_is_wanted_nor_after_the_engine_is_close
     )
     next(stream)
     assert drawing_threads() == before + 1
-    batch.host.close()
+    batch.close()
     assert drawing_threads() == before
     with pytest.raises(ClosedError, match="no more images"):
         next(stream)

@@ -1,7 +1,5 @@
 """What the tasks reward, when episodes end, and the velocity commands that robots are given."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -1,11 +1,10 @@
 """Served engines and clients for the tests of this folder; whatever a test started is gone when it ends."""
 
-from __future__ import annotations
-
+import asyncio
 import importlib.util
 import threading
 from collections.abc import Callable, Generator
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from typing import Any
 
 import pytest
@@ -53,3 +52,15 @@ def client(serve: object) -> Generator[Callable[[Serving], Any]]:
 def url(serving: Serving) -> str:
     """Return where what `serve` returned is found."""
     return f"http://{serving.endpoints[0].address}"
+
+
+def over_http(serving: Serving, play: Callable[..., Any], *tokens: str | None) -> Any:
+    """Return what `play` returns for clients of MCP's streamable HTTP: one, or one with each of these tokens."""
+    from fastmcp import Client  # pyright: ignore[reportMissingImports]
+
+    async def connected() -> Any:
+        async with AsyncExitStack() as stack:
+            clients = [Client(f"{url(serving)}/mcp/http", auth=token) for token in tokens or (None,)]
+            return await play(*[await stack.enter_async_context(client) for client in clients])
+
+    return asyncio.run(connected())

@@ -1,7 +1,5 @@
 """Messages and actions as JSON, their schemas, and the column of statuses; these need no OpenEnv."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

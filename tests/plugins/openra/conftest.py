@@ -1,7 +1,5 @@
 """Servers, clients and raw stubs for the tests of this folder; whatever a test started is gone when it ends."""
 
-from __future__ import annotations
-
 import importlib.util
 import threading
 from collections.abc import Callable, Generator, Mapping
@@ -15,9 +13,8 @@ from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.serving import Serving
-from lucky_transport.sessions.sessions import Sessions
+from lucky_transport.world import World
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
-from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
 from tests.support.waiting import PATIENCE_S, until
 
 if importlib.util.find_spec("grpc") is not None:
@@ -54,7 +51,8 @@ class Stub:
     """A client that knows the protocol and nothing else."""
 
     def __init__(self, address: str, **options: Any) -> None:
-        from lucky_transport_grpc.runtime import grpc
+        import grpc
+
         from lucky_transport_openra.wire import METHODS
 
         given = {"grpc.use_local_subchannel_pool": 1, **{f"grpc.{key}": value for key, value in options.items()}}
@@ -90,11 +88,9 @@ def stub(serve: object) -> Generator[Callable[..., Stub]]:
         yield open_stub
 
 
-def held(serving: Serving) -> Sessions:
+def held(serving: Serving) -> Any:
     """Return the sessions of a served engine."""
-    found = serving.host.sessions
-    assert found is not None
-    return found
+    return serving.host.sessions
 
 
 @pytest.fixture
@@ -128,17 +124,20 @@ def sessions(serve: object) -> Generator[Callable[..., Any]]:
 # games without any server
 
 
-def new_world(map_name: str = "arena", seed: int = 1, **options: Any) -> SkirmishWorld:
-    """Return a game on the smallest map without an opponent who does anything; options as for `SkirmishWorlds`."""
-    return SkirmishWorlds().create(map_name, seed, {"bots": "none", **options})
+WORLDS: Any = api.make_engine("skirmish").worlds
 
 
-def say(world: SkirmishWorld, order: Order, **what: Any) -> None:
+def new_world(map_name: str = "arena", seed: int | None = 1, **options: Any) -> Any:
+    """Return a game on the smallest map without an opponent who does anything, unless the options say otherwise."""
+    return WORLDS.create(map_name, seed, {"bots": "none", **options})
+
+
+def say(world: World, order: Order, **what: Any) -> None:
     """Give a world one order."""
     world.act([Orders([Command(order, **what)])])
 
 
-def go_on(world: SkirmishWorld, ticks: int) -> list[str]:
+def go_on(world: World, ticks: int) -> list[str]:
     """Let a world go on by so many ticks, and return what happened."""
     happened: list[str] = []
     for _ in range(ticks):

@@ -3,8 +3,6 @@
 Run by test_real_openra_rl.py; it knows nothing of this project. Prints one JSON object.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The bridge's unary methods, as the newer client of the original uses them."""
 
-from __future__ import annotations
-
 import logging
 import re
 import threading
@@ -16,20 +14,19 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[openra]'")
 
+import grpc
+
 from lucky_transport import api
 from lucky_transport.errors import SpecError
 from lucky_transport.serving import Serving
 from lucky_transport.sessions.session import SessionLimits
-from lucky_transport.sessions.sessions import Sessions
-from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
-from lucky_transport_openra.service import MOST_TICKS
 from lucky_transport_openra.skirmish.messages import Order
-from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
-from tests.plugins.openra.conftest import Stub, held
+from tests.plugins.openra.conftest import WORLDS, Stub, held, new_world
 from tests.support.waiting import PATIENCE_S, until
 
 Serve = Callable[..., Serving]
+MOST_TICKS = 5000
 
 
 def _order(action: Order, **what: Any) -> Any:
@@ -118,7 +115,7 @@ def test_rewards_and_kills_are_those_since_the_last_look(serve: Serve, stub: Any
     while not looks or not looks[-1].done:
         looks.append(client.call("FastAdvance", session_id=session_id, ticks=100))
     kills = [kill.victim_actor_id for seen in looks for kill in seen.kill_events]
-    world = SkirmishWorlds().create("arena", 3, {"bots": "brutal"})
+    world = new_world(seed=3, bots="brutal")
     before = world.score
     while not world.is_over:
         world.tick()
@@ -165,13 +162,14 @@ def test_a_destroyed_session_is_gone_and_destroying_never_fails(client: Stub) ->
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every tick of a skirmish take a millisecond at least."""
-    tick = SkirmishWorld.tick
+    kind = type(new_world())
+    tick = kind.tick
 
-    def slowly(world: SkirmishWorld) -> Sequence[str]:
+    def slowly(world: Any) -> Sequence[str]:
         time.sleep(1e-3)
         return tick(world)
 
-    monkeypatch.setattr(SkirmishWorld, "tick", slowly)
+    monkeypatch.setattr(kind, "tick", slowly)
 
 
 _OPPONENTS = "expected one opponent out of none, beginner, easy, medium, hard, brutal"
@@ -206,10 +204,10 @@ def test_a_server_whose_own_map_or_opponent_is_unknown_does_not_start(option: st
 def test_a_world_that_cannot_be_built_aborts_the_call(
     client: Stub, refused: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: SkirmishWorld, *arguments: Any) -> None:
+    def fail(*arguments: Any) -> None:
         raise ValueError("no ground to stand on")
 
-    monkeypatch.setattr(SkirmishWorld, "__init__", fail)
+    monkeypatch.setattr(type(WORLDS), "create", fail)
     session_id = client.call("CreateSession").session_id
     until(lambda: client.call("GetState", session_id=session_id).phase == "no_bridge")
     error = refused(client.call, "FastAdvance", session_id=session_id, ticks=1)
@@ -283,7 +281,8 @@ def test_a_session_destroyed_under_a_call_aborts_it(client: Stub, refused: Any) 
 def test_no_free_worker_is_resource_exhausted_in_the_originals_words(serve: Serve, stub: Any, refused: Any) -> None:
     serving = serve()
     sessions = held(serving)
-    Sessions.__init__(sessions, sessions.worlds, sessions.engine, SessionLimits(slots=1, slot_timeout_s=0.05))
+    limits = SessionLimits(slots=1, slot_timeout_s=0.05)
+    sessions.__init__(sessions.worlds, sessions.engine, limits)
     client = stub(serving)
     busy, other = client.ready(), client.ready()
     with ThreadPoolExecutor(1) as pool:

@@ -1,10 +1,7 @@
 """Our client of the bridge: sessions, retries, reconnecting."""
 
-from __future__ import annotations
-
 import os
 import signal
-import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +11,8 @@ from typing import Any
 import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[openra]'")
+
+import grpc
 
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
@@ -33,12 +32,10 @@ from lucky_transport.errors import (
 from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
 from lucky_transport.sessions.api import AdvanceRequest
-from lucky_transport.sessions.phase import Phase
-from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra.bridge import Retry
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
-from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
-from tests.plugins.openra.conftest import held
+from tests.plugins.openra.conftest import held, new_world
+from tests.support.resources import free_port
 from tests.support.waiting import PATIENCE_S, suspend, until
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
@@ -48,7 +45,7 @@ DEPLOY = Orders([Command(Order.DEPLOY)])
 
 
 def _same_without_a_wire(seed: int, ticks: int) -> Any:
-    world = SkirmishWorlds().create("arena", seed, {"bots": "brutal"})
+    world = new_world(seed=seed, bots="brutal")
     world.act([DEPLOY])
     for _ in range(ticks):
         world.tick()
@@ -98,7 +95,7 @@ def test_another_clients_session_that_is_started_over_ends_with_the_client_that_
 
 def test_ids_that_were_only_asked_for_are_forgotten(door: Any) -> None:
     for number in range(10):
-        assert door.state(f"{number:012x}").phase is Phase.GONE
+        assert door.state(f"{number:012x}").phase == "gone"
         with pytest.raises(UnknownSession):
             door.advance(f"{number:012x}")
     assert door._known == {}
@@ -108,9 +105,9 @@ def test_a_sessions_state_follows_its_game(door: Any) -> None:
     session_id = door.create("arena")
     assert door.advance(session_id, 3, [Orders([Command(Order.SURRENDER)])]).result == "lose"
     state = door.state(session_id)
-    assert (state.phase, state.map_name, state.is_over, state.result) == (Phase.OVER, "arena", True, "lose")
+    assert (state.phase, state.map_name, state.is_over, state.result) == ("over", "arena", True, "lose")
     door.destroy(session_id)
-    assert door.state(session_id).phase is Phase.GONE
+    assert door.state(session_id).phase == "gone"
 
 
 _REFUSALS: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
@@ -170,13 +167,14 @@ def test_games_advanced_together_show_what_each_shows_alone(serve: Serve, sessio
 
 
 def test_games_advanced_together_are_under_way_together(door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    meeting, tick = threading.Barrier(8), SkirmishWorld.tick
+    meeting, kind = threading.Barrier(8), type(new_world())
+    tick = kind.tick
 
-    def meet(world: SkirmishWorld) -> Any:
+    def meet(world: Any) -> Any:
         meeting.wait(PATIENCE_S)
         return tick(world)
 
-    monkeypatch.setattr(SkirmishWorld, "tick", meet)
+    monkeypatch.setattr(kind, "tick", meet)
     assert [done.ticks for done in door.advance_all([AdvanceRequest(door.create(), 2) for _ in range(8)])] == [2] * 8
 
 
@@ -240,11 +238,6 @@ def test_a_refusal_for_want_of_a_worker_is_retried(
 # what goes wrong
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
-
-
 def _start(port: int) -> EngineProcess:
     return EngineProcess("skirmish:arena", [f"openra://127.0.0.1:{port}?map=arena&bots=none&rate=100"])
 
@@ -260,7 +253,7 @@ def _go_on_for_ever(door: Any, session_id: str, doing: str) -> None:
 
 @pytest.mark.parametrize("doing", ["advance", "advance together", "watch"])
 def test_a_killed_engine_is_a_typed_error_at_once_and_a_new_one_is_found_again(sessions: Any, doing: str) -> None:
-    port = _free_port()
+    port = free_port()
     engine = _start(port)
     door = sessions(engine.endpoints[0])
     try:
@@ -283,7 +276,7 @@ def test_a_killed_engine_is_a_typed_error_at_once_and_a_new_one_is_found_again(s
 
 
 def test_an_engine_that_does_not_answer_ends_the_wait_at_the_deadline(sessions: Any) -> None:
-    engine = _start(_free_port())
+    engine = _start(free_port())
     try:
         door = sessions(engine.endpoints[0])
         session_id = door.create()
@@ -301,7 +294,7 @@ def test_an_engine_that_does_not_answer_ends_the_wait_at_the_deadline(sessions: 
 
 def test_an_address_without_an_engine_is_not_reachable() -> None:
     for service in ("bridge", "batch"):
-        endpoint = Endpoint("openra", f"127.0.0.1:{_free_port()}", (("service", service),))
+        endpoint = Endpoint("openra", f"127.0.0.1:{free_port()}", (("service", service),))
         with pytest.raises(NotReachable, match=r"no engine at openra://.*serve skirmish --endpoint openra"):
             api.connect(str(endpoint), connect_timeout_s=0.3)
 
@@ -322,9 +315,11 @@ def test_an_engine_without_our_batch_service_is_refused_with_the_remedy() -> Non
     [
         ("sesions=2", r"unknown option 'sesions'; did you mean 'sessions'\? there are bots, map, planning, rate, seed"),
         ("sessions=0", "sessions=0; expected a number of sessions, at least 1"),
-        ("sessions=many", "sessions=many; expected a number of sessions"),
+        *((f"sessions={text}", f"sessions={text}; expected a number of sessions") for text in ("many", "1_0")),
         ("service=carrier-pigeon", "expected one of batch, bridge"),
-        ("rate=-1", "rate=-1; expected ticks a second"),
+        *((f"rate={rate}", f"rate={rate}; expected ticks a second") for rate in ("-1", "nan", "inf", "10000001")),
+        ("seed=-1", "seed=-1; expected a whole number >= 0"),
+        ("seed=2147483648", "seed=2147483648; expected a whole number"),
         ("planning=perhaps", "planning=perhaps; expected 1 or 0"),
     ],
 )

@@ -1,7 +1,5 @@
 """A skirmish is what map, seed and orders make of it: what orders do, as a world and as an engine of a batch."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 
@@ -15,19 +13,16 @@ from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.engine import Engine
 from lucky_transport.errors import ConfigError, SpecError, UnknownName
 from lucky_transport.testing.contract import EngineContract
-from lucky_transport_openra.skirmish.batch import GRID, MOVES, SkirmishBatch
+from lucky_transport.world import World
 from lucky_transport_openra.skirmish.messages import Command, MapInfo, Observation, Order, Orders, Unit
 from lucky_transport_openra.skirmish.rules import CELL, KINDS
-from lucky_transport_openra.skirmish.terrain import MAPS
 from lucky_transport_openra.skirmish.view import CHANNELS, score_of
-from lucky_transport_openra.skirmish.world import SEEDS, SkirmishWorld, SkirmishWorlds, folded, make_engine
-from tests.plugins.openra.conftest import go_on, new_world, say
+from tests.plugins.openra.conftest import WORLDS, go_on, new_world, say
 
-WORLDS = SkirmishWorlds()
-BATCH = SkirmishBatch()
+BATCH = WORLDS.batch
 
 
-def _played(world: SkirmishWorld, seed: int, ticks: int = 900) -> str:
+def _played(world: World, seed: int, ticks: int = 900) -> str:
     """Return a digest of all that is seen of a game with random moves."""
     generator = np.random.default_rng(seed)
     seen = hashlib.sha256()
@@ -42,31 +37,29 @@ def _played(world: SkirmishWorld, seed: int, ticks: int = 900) -> str:
     return seen.hexdigest()
 
 
-@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("name", ["plains", "ridge", "arena"])
 def test_equal_seeds_and_orders_play_the_same_game(name: str) -> None:
-    options = {"bots": "brutal"}
-    first, second = (_played(WORLDS.create(name, 5, options), 5) for _ in range(2))
+    first, second = (_played(new_world(name, 5, bots="brutal"), 5) for _ in range(2))
     assert first == second
-    assert _played(WORLDS.create(name, 6, options), 5) != first
+    assert _played(new_world(name, 6, bots="brutal"), 5) != first
 
 
 def test_a_game_that_starts_over_is_a_new_game_of_that_seed() -> None:
-    world = WORLDS.create("arena", 9, {"bots": "brutal"})
+    world = new_world(seed=9, bots="brutal")
     _played(world, 1)
     assert world.restart(5)
-    assert _played(world, 5) == _played(WORLDS.create("arena", 5, {"bots": "brutal"}), 5)
+    assert _played(world, 5) == _played(new_world(seed=5, bots="brutal"), 5)
 
 
 def test_games_without_a_seed_differ() -> None:
-    seeds = {WORLDS.create("arena", None, {}).seed for _ in range(4)}
-    assert len(seeds) == 4
-    assert all(1 <= seed <= SEEDS for seed in seeds)
+    assert len({new_world(seed=None).seed for _ in range(4)}) == 4
 
 
 @given(st.integers(0, 1 << 63))
 def test_every_seed_plays_the_game_of_one_that_fits_into_31_bits(seed: int) -> None:
-    assert 1 <= folded(seed) <= SEEDS
-    assert folded(folded(seed)) == folded(seed)
+    plays = new_world(seed=seed).seed
+    assert 1 <= plays < 1 << 31
+    assert new_world(seed=plays).seed == plays
 
 
 def test_the_score_is_what_the_observation_says() -> None:
@@ -149,12 +142,12 @@ class TestSkirmish(EngineContract):
     num_envs = 3
 
     def make_engine(self, num_envs: int) -> Engine:
-        return make_engine("arena", num_envs, bots="brutal", max_ticks=250)
+        return api.make_engine("skirmish:arena", num_envs, bots="brutal", max_ticks=250)
 
 
 def test_a_vector_env_plays_skirmishes() -> None:
     with api.make("skirmish:arena", 2, transport="inproc", options={"max_ticks": 200}) as env:
-        assert env.single_observation_space.shape == (GRID, GRID, len(CHANNELS) + 1)
+        assert env.single_observation_space.shape == (8, 8, len(CHANNELS) + 1)
         assert env.single_action_space == env.batch_spec.action.space()
         first, _ = env.reset(seed=3)
         again, _ = env.reset(seed=3)
@@ -169,16 +162,17 @@ def test_a_vector_env_plays_skirmishes() -> None:
 
 def test_a_wrong_variant_or_option_is_refused() -> None:
     with pytest.raises(UnknownName, match=r"no variant 'plain'; did you mean 'skirmish:plains'\? use .*skirmish:ridge"):
-        make_engine("plain")
+        api.make_engine("skirmish:plain")
     with pytest.raises(ConfigError, match=r"no option 'bot'; did you mean 'bots'\? options: bots, cash, max_ticks"):
-        make_engine("", bot="easy")
+        api.make_engine("skirmish", bot="easy")
     with pytest.raises(SpecError, match="cash = -1"):
-        make_engine("", cash=-1)
+        api.make_engine("skirmish", cash=-1)
 
 
 def test_the_moves_are_told_as_an_attribute() -> None:
-    moves = make_engine().spec.attributes["moves"]
-    assert len(moves) == len(MOVES) == make_engine().spec.action.n
+    spec = api.make_engine("skirmish").spec
+    moves = spec.attributes["moves"]
+    assert len(moves) == spec.action.n
     assert {"no_op", "build power", "train rifle", "attack_move"} <= set(moves)
 
 
@@ -202,44 +196,39 @@ def _of_type(seen: Any, name: str) -> list[Unit]:
     return [unit for unit in seen.units if unit.type == name]
 
 
-def look(world: SkirmishWorld) -> Any:
-    """Return what is seen; all parts of it are there."""
-    return world.observe()
-
-
 @pytest.fixture
-def world() -> SkirmishWorld:
+def world() -> World:
     """A game with a base and much money."""
     made = new_world(cash=20000)
     say(made, Order.DEPLOY)
     return made
 
 
-def build(world: SkirmishWorld, *names: str) -> None:
+def build(world: World, *names: str) -> None:
     """Build and place these buildings somewhere at the base."""
     for name in names:
         say(world, Order.BUILD, item_type=name)
         assert "production_complete" in go_on(world, 2 * KINDS[name].build_ticks)
         say(world, Order.PLACE_BUILDING, item_type=name, target_x=-1, target_y=-1)
-        assert name in {building.type for building in look(world).buildings}
+        assert name in {building.type for building in world.observe().buildings}
 
 
-def test_a_builder_becomes_a_base_from_which_more_can_be_built(world: SkirmishWorld) -> None:
-    seen = look(world)
+def test_a_builder_becomes_a_base_from_which_more_can_be_built(world: World) -> None:
+    seen = world.observe()
     assert [building.type for building in seen.buildings] == ["base"]
     assert seen.available_production == ["power"]
     assert not _of_type(seen, "builder")
 
 
-def test_an_item_is_paid_for_while_it_is_made(world: SkirmishWorld) -> None:
+def test_an_item_is_paid_for_while_it_is_made(world: World) -> None:
     say(world, Order.BUILD, item_type="power")
     go_on(world, KINDS["power"].build_ticks // 2)
-    seen = look(world)
+    seen = world.observe()
     assert seen.economy.cash == 20000 - KINDS["power"].cost // 2
     (item,) = seen.production
     assert (item.queue_type, item.item, item.progress, item.remaining_cost) == ("Building", "power", 0.5, 150)
     say(world, Order.CANCEL_PRODUCTION, item_type="power")
-    assert look(world).economy.cash == 20000
+    assert world.observe().economy.cash == 20000
 
 
 def test_nothing_is_made_without_money() -> None:
@@ -249,64 +238,64 @@ def test_nothing_is_made_without_money() -> None:
     assert "production_complete" not in go_on(world, 500)
 
 
-def test_what_one_lacks_the_buildings_for_cannot_be_made(world: SkirmishWorld) -> None:
+def test_what_one_lacks_the_buildings_for_cannot_be_made(world: World) -> None:
     for order, name in ((Order.TRAIN, "rifle"), (Order.BUILD, "tower"), (Order.BUILD, "rifle"), (Order.TRAIN, "power")):
         say(world, order, item_type=name)
-    assert look(world).production == []
+    assert world.observe().production == []
 
 
-def test_low_power_halves_the_pace(world: SkirmishWorld) -> None:
+def test_low_power_halves_the_pace(world: World) -> None:
     build(world, "power", "barracks", "refinery", "factory", "tower", "tower")
     say(world, Order.TRAIN, item_type="rifle")
     go_on(world, 10)
-    assert look(world).production[-1].remaining_ticks == KINDS["rifle"].build_ticks - 10
+    assert world.observe().production[-1].remaining_ticks == KINDS["rifle"].build_ticks - 10
     say(world, Order.CANCEL_PRODUCTION, item_type="rifle")
     build(world, "tower")
     say(world, Order.TRAIN, item_type="rifle")
     go_on(world, 10)
-    seen = look(world)
+    seen = world.observe()
     assert seen.economy.power_drained > seen.economy.power_provided
     assert seen.production[-1].remaining_ticks == KINDS["rifle"].build_ticks - 5
 
 
-def test_a_refinery_comes_with_a_harvester_which_brings_money(world: SkirmishWorld) -> None:
+def test_a_refinery_comes_with_a_harvester_which_brings_money(world: World) -> None:
     build(world, "power", "refinery")
-    assert len(_of_type(look(world), "harvester")) == 2
-    before = look(world).economy.cash
+    assert len(_of_type(world.observe(), "harvester")) == 2
+    before = world.observe().economy.cash
     go_on(world, 400)
-    assert look(world).economy.cash > before
+    assert world.observe().economy.cash > before
 
 
-def test_a_unit_goes_where_it_is_sent(world: SkirmishWorld) -> None:
-    rifle = _of_type(look(world), "rifle")[0]
+def test_a_unit_goes_where_it_is_sent(world: World) -> None:
+    rifle = _of_type(world.observe(), "rifle")[0]
     say(world, Order.MOVE, actor_id=rifle.actor_id, target_x=10, target_y=10)
     happened = go_on(world, 400)
-    (now,) = (unit for unit in look(world).units if unit.actor_id == rifle.actor_id)
+    (now,) = (unit for unit in world.observe().units if unit.actor_id == rifle.actor_id)
     assert happened.count("unit_arrived") == 1
     assert (now.cell_x, now.cell_y, now.is_idle) == (10, 10, True)
     assert (now.pos_x // CELL, now.pos_y // CELL) == (10, 10)
 
 
-def test_a_unit_stops_when_it_is_told_to(world: SkirmishWorld) -> None:
-    rifle = _of_type(look(world), "rifle")[0]
+def test_a_unit_stops_when_it_is_told_to(world: World) -> None:
+    rifle = _of_type(world.observe(), "rifle")[0]
     say(world, Order.MOVE, actor_id=rifle.actor_id, target_x=0, target_y=0)
     say(world, Order.STOP, actor_id=rifle.actor_id)
     go_on(world, 20)
-    assert next(unit for unit in look(world).units if unit.actor_id == rifle.actor_id) == rifle
+    assert next(unit for unit in world.observe().units if unit.actor_id == rifle.actor_id) == rifle
 
 
-def test_fog_hides_the_enemy_and_a_scout_finds_him(world: SkirmishWorld) -> None:
-    seen = look(world)
+def test_fog_hides_the_enemy_and_a_scout_finds_him(world: World) -> None:
+    seen = world.observe()
     assert seen.visible_enemies == []
     assert 0 < seen.explored_percent < 50
     say(world, Order.ATTACK_MOVE, target_x=-1, target_y=-1)
     happened = go_on(world, 700)
     assert "enemy_spotted" in happened
     assert "exploration_milestone" in happened
-    assert look(world).explored_percent > seen.explored_percent
+    assert world.observe().explored_percent > seen.explored_percent
 
 
-def test_the_side_that_destroys_the_builder_of_an_enemy_without_a_base_wins(world: SkirmishWorld) -> None:
+def test_the_side_that_destroys_the_builder_of_an_enemy_without_a_base_wins(world: World) -> None:
     build(world, "power", "barracks")
     for _ in range(9):
         say(world, Order.TRAIN, item_type="rocket")
@@ -315,7 +304,7 @@ def test_the_side_that_destroys_the_builder_of_an_enemy_without_a_base_wins(worl
     for _ in range(30):
         say(world, Order.ATTACK_MOVE, target_x=-1, target_y=-1)
         happened += go_on(world, 100)
-    seen = look(world)
+    seen = world.observe()
     assert (world.is_over, world.result) == (True, "win")
     assert happened[-1] == "game_over"
     assert seen.military.units_killed >= 1
@@ -323,17 +312,17 @@ def test_the_side_that_destroys_the_builder_of_an_enemy_without_a_base_wins(worl
     assert not seen.kill_events[-1].victim_is_own
 
 
-def test_a_player_cannot_command_the_enemy(world: SkirmishWorld) -> None:
-    before = look(world).military.order_count
-    own = {unit.actor_id for unit in look(world).units}
+def test_a_player_cannot_command_the_enemy(world: World) -> None:
+    before = world.observe().military.order_count
+    own = {unit.actor_id for unit in world.observe().units}
     enemys = next(number for number in range(1, 20) if number not in own)
     say(world, Order.MOVE, actor_id=enemys, target_x=3, target_y=3)
     say(world, Order.STOP, actor_id=enemys)
-    assert look(world).military.order_count == before
+    assert world.observe().military.order_count == before
 
 
-def test_the_spatial_map_says_what_the_lists_say(world: SkirmishWorld) -> None:
-    seen = look(world)
+def test_the_spatial_map_says_what_the_lists_say(world: World) -> None:
+    seen = world.observe()
     info = seen.map_info
     grid = np.frombuffer(seen.spatial_map, np.float32).reshape(info.height, info.width, seen.spatial_channels)
     assert seen.spatial_channels == len(CHANNELS)

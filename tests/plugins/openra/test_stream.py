@@ -1,7 +1,5 @@
 """The bridge's stream: as the older client of the original uses it, and as ours does."""
 
-from __future__ import annotations
-
 import itertools
 import queue
 import subprocess
@@ -15,11 +13,12 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[openra]'")
 
+import grpc
+
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ClosedError, PeerDied, PeerTimeout, SessionEnded
 from lucky_transport.serving import Serving
-from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
 from lucky_transport_openra.bridge import Bridge
 from lucky_transport_openra.game_stream import GameStreamClient
@@ -224,7 +223,7 @@ def watch(serve: Serve) -> Iterator[Callable[..., tuple[Bridge, GameStreamClient
 
 
 def test_a_reader_that_pauses_finds_the_present(watch: Any) -> None:
-    bridge, stream = watch(rate=0, map="ridge", bots="brutal")
+    bridge, stream = watch(rate=0, map="ridge.oramap", bots="brutal")
     paused = stream.latest().tick
     until(lambda: bridge.state().tick > paused + 600)
     assert stream.latest(0).tick > paused + 300  # what was on the way, not what piled up meanwhile

@@ -1,8 +1,7 @@
 """Spans and metrics of calls, streams and steps, by the semantic conventions for RPC, on both sides."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -18,10 +17,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import lucky_transport
 from lucky_transport import api
-from lucky_transport.call import Call
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Unimplemented
 from lucky_transport.interceptors import InterceptionPoint, Side, StepDetails
 from lucky_transport.messages import TelemetryFrame
@@ -29,6 +26,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport_opentelemetry import OpenTelemetryInterceptor
 from lucky_transport_opentelemetry.interceptor import point_attributes
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import until
 
 GET_SCHEMA = method("AgentService/GetAgentSchema")
@@ -72,31 +70,25 @@ class Sdk:
         }
 
 
-class _Streams(ToyEngine):
-    @property
-    def streams(self) -> Any:
-        return {TELEMETRY.name: self._two}
-
-    def _two(self, request: Any, call: Call) -> Iterator[TelemetryFrame]:
-        yield TelemetryFrame(frame_number=0)
-        yield TelemetryFrame(frame_number=1)
-
-
 @pytest.fixture
 def client() -> Sdk:
     return Sdk()
 
 
-def settings(sdk: Sdk) -> Any:
-    return load_settings({"interceptors": [sdk.interceptor]})
+@contextmanager
+def connected(client: Sdk, engine: Sdk | None = None, served: Any = "toy", to: str = "shm://{}") -> Iterator[Any]:
+    """Yield a transport with the interceptor of its client, and of its engine where one is given."""
+    inside = [] if engine is None else [engine.interceptor]
+    with (
+        api.serve(served, to.format(unique_name()), interceptors=inside) as serving,
+        api.open_transport(serving.endpoints[0], load_settings({"interceptors": [client.interceptor]})) as transport,
+    ):
+        yield transport
 
 
 def test_a_call_is_a_span_and_a_duration_on_both_sides(client: Sdk) -> None:
     engine, name = Sdk(), unique_name()
-    with (
-        api.serve("toy", f"shm://{name}", interceptors=[engine.interceptor]) as serving,
-        api.open_transport(serving.endpoints[0], settings(client)) as transport,
-    ):
+    with connected(client, engine, to=f"shm://{name}") as transport:
         transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"))
         until(lambda: engine.spans)
     (outbound,), (inbound,) = client.spans, engine.spans
@@ -119,8 +111,7 @@ def test_a_call_is_a_span_and_a_duration_on_both_sides(client: Sdk) -> None:
 @pytest.mark.parametrize("scheme", ["inproc", "shm"])
 def test_a_span_of_the_caller_is_the_parent(client: Sdk, scheme: str) -> None:
     with (
-        api.serve("toy", f"{scheme}://{unique_name()}") as serving,
-        api.open_transport(serving.endpoints[0], settings(client)) as transport,
+        connected(client, to=scheme + "://{}") as transport,
         client.tracers.get_tracer("test").start_as_current_span("episode") as episode,
     ):
         transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"))
@@ -131,11 +122,7 @@ def test_a_span_of_the_caller_is_the_parent(client: Sdk, scheme: str) -> None:
 
 def test_a_failed_call_says_which_status_it_ended_with(client: Sdk) -> None:
     engine = Sdk()
-    with (
-        api.serve("toy", f"shm://{unique_name()}", interceptors=[engine.interceptor]) as serving,
-        api.open_transport(serving.endpoints[0], settings(client)) as transport,
-        pytest.raises(Unimplemented) as raised,
-    ):
+    with connected(client, engine) as transport, pytest.raises(Unimplemented) as raised:
         transport.call(DRAW, DRAW.request())
     (span,) = client.spans
     attributes = dict(span.attributes or {})
@@ -158,11 +145,9 @@ def test_an_errors_class_is_told_where_it_has_no_status(client: Sdk) -> None:
 
 
 def test_a_streams_span_counts_its_items(client: Sdk) -> None:
-    engine = Sdk()
-    with (
-        api.serve(_Streams(1), f"shm://{unique_name()}", interceptors=[engine.interceptor]) as serving,
-        api.open_transport(serving.endpoints[0], settings(client)) as transport,
-    ):
+    engine, two = Sdk(), [TelemetryFrame(frame_number=number) for number in range(2)]
+    served = ScriptedEngine(streams={TELEMETRY.name: lambda request, call: iter(two)})
+    with connected(client, engine, served) as transport:
         assert len(list(transport.stream(TELEMETRY, TELEMETRY.request()))) == 2
         until(lambda: engine.spans)
     for side in (client, engine):
@@ -193,10 +178,7 @@ def test_steps_of_an_env_are_spans_on_both_sides(client: Sdk) -> None:
 
 def test_metrics_alone_make_no_spans() -> None:
     sdk = Sdk(spans=False)
-    with (
-        api.serve("toy", f"inproc://{unique_name()}") as serving,
-        api.open_transport(serving.endpoints[0], settings(sdk)) as transport,
-    ):
+    with connected(sdk) as transport:
         transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"))
     assert sdk.spans == ()
     assert sdk.durations("rpc.client.call.duration") == {(SCHEMA_NAME, "OK"): 1}
@@ -209,10 +191,7 @@ def test_what_an_exporter_raises_is_logged_and_never_the_callers(caplog: pytest.
 
     sdk = Sdk()
     sdk.tracers.add_span_processor(SimpleSpanProcessor(Broken()))
-    with (
-        api.serve("toy", f"inproc://{unique_name()}") as serving,
-        api.open_transport(serving.endpoints[0], settings(sdk)) as transport,
-    ):
+    with connected(sdk) as transport:
         assert transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0")).schema.agent_name == "agent_0"
     assert any("Exception while exporting" in record.getMessage() for record in caplog.records)
 

@@ -4,8 +4,6 @@ It compiles `peer.cs` with Mono, plays one session after another, and prints the
 or score that answers it, in microseconds.
 """
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 import time

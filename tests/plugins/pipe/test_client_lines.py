@@ -1,7 +1,5 @@
 """The client's half, line by line, against a scripted engine: what it says, what it makes of what it hears."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -154,9 +152,11 @@ def test_quit_waits_for_the_engines_word_or_its_end(playing: Playing, answer: st
         quitting = pool.submit(instance.quit)
         assert engine.read() == "quit"
         assert not quitting.done()
+        with pytest.raises(ClosedError, match="told to quit"):
+            instance.experiment("cart_pole", [])
         engine.send(answer) if answer else engine.close()
         quitting.result()
-        with pytest.raises(ClosedError if answer else PeerDied):
+        with pytest.raises(ClosedError if answer else PeerDied, match=None if answer else "closed the pipe or ended"):
             instance.experiment("cart_pole", [])
 
 
@@ -198,7 +198,7 @@ def test_each_session_may_have_a_thread_of_its_own(playing: Playing) -> None:
 def test_a_second_run_needs_the_first_ones_end(playing: Playing) -> None:
     with playing() as (instance, engine):
         begin(instance, engine)
-        with pytest.raises(LocalProtocolError, match="run is not possible in state 'running an experiment'"):
+        with pytest.raises(LocalProtocolError, match="run is not possible in state 'running an experiment'; possible"):
             instance.experiment("cart_pole", [])
 
 

@@ -1,14 +1,11 @@
 """Where a pipe is, which rules an endpoint sets, bytes over a connection, and kill -9 of either end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -39,7 +36,7 @@ from lucky_transport_pipe.instance import Instance
 from lucky_transport_pipe.listener import PipeListener
 from lucky_transport_pipe.options import SessionRules, rules_of
 from tests.plugins.failing_starts import no_descriptors
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, call_later, in_a_child, until
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
@@ -139,18 +136,9 @@ def ends() -> Generator[tuple[PipeConnection, PipeConnection]]:
         yield first, second
 
 
-def test_what_the_peer_wrote_before_it_closed_is_still_read(ends: Any) -> None:
-    one, other = ends
-    one.send(b"last", Deadline(1))
-    one.close()
-    assert other.receive(Deadline(1)) == b"last"
-    with pytest.raises(PeerDied, match="the one closed the pipe or ended"):
-        other.receive(Deadline(1))
-
-
 def test_closing_ends_a_wait_of_another_thread_and_refuses_everything_after_it(ends: Any) -> None:
     one, _ = ends
-    threading.Timer(0.05, one.close).start()
+    call_later(one.close)
     with pytest.raises(ClosedError):
         one.receive(Deadline(PATIENCE_S))
     for use in (lambda: one.receive(Deadline(0)), lambda: one.send(b"x", Deadline(0))):
@@ -184,15 +172,12 @@ def test_two_sides_that_both_write_before_they_read_both_get_done(ends: Any) -> 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_is_refused_and_its_parent_goes_on(ends: Any) -> None:
     one, other = ends
-    pid = os.fork()
-    if pid == 0:
-        try:
+
+    def send() -> None:
+        with pytest.raises(ClosedError):
             one.send(b"child", Deadline(1))
-        except ClosedError:
-            os._exit(0)
-        finally:
-            os._exit(1)
-    assert os.waitpid(pid, 0)[1] == 0
+
+    assert in_a_child(send)
     one.send(b"parent", Deadline(1))
     assert other.receive(Deadline(1)) == b"parent"
 

@@ -1,7 +1,5 @@
 """The engine's half, line by line, against a client of a few plain lines: what it says, and that it is never deaf."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Both ends together: experiments are what the same worlds do in process, in whatever number and order."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable
@@ -14,11 +12,10 @@ from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleState, Car
 from lucky_transport.errors import EngineFailed, LocalProtocolError, PeerDied
 from lucky_transport.process import unique_name
 from lucky_transport.sessions.batch import WorldsEngine
-from lucky_transport_pipe.experiment import Score, Started, StateUpdate
+from lucky_transport_pipe.experiment import Score, Started
 from lucky_transport_pipe.instance import Instance
 from lucky_transport_pipe.line_service import LineService
 from lucky_transport_pipe.unity_instance import UnityInstance
-from tests.support.waiting import PATIENCE_S
 
 Serving = Callable[..., Any]
 ENGINE = (sys.executable, "-m", "lucky_transport_pipe", "cartpole")
@@ -122,20 +119,6 @@ def test_several_engines_are_several_pipes() -> None:
         experiments = [each.experiment("cart_pole", [init(3)], state=CartPoleState) for each in (second, first)]
         scores = [each.play(lambda _, state: CartPoleCommand(decide(state))) for each in experiments]
         assert scores == [[without_a_wire(3)[1]]] * 2
-
-
-@pytest.mark.exhaustive
-def test_both_sides_may_write_more_than_the_pipe_holds(serving: Serving, name: str) -> None:
-    """Each command here is answered by a warning: if neither end read while it writes, both would wait without end."""
-    with serving(), Instance(name, timeout_s=PATIENCE_S) as instance:
-        experiment = instance.experiment("cart_pole", [init(0)])
-        for _ in range(40_000):
-            experiment.command(7, {"MoveRight": True})
-        assert isinstance(experiment.next(), Started)
-        assert isinstance(experiment.next(), StateUpdate)
-        experiment.command(0, {"MoveRight": True})
-        assert isinstance(experiment.next(), StateUpdate)
-        assert instance.warnings[-1] == "session 7 is none of this run; its command is dropped"
 
 
 class _Broken(CartPoleWorld):

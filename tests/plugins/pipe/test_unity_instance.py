@@ -1,7 +1,5 @@
 """The drop-in class: what programs for Unity scenes pass to it, and the order in which they get the lines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """What an endpoint of ray says; these tests need no Ray."""
 
-from __future__ import annotations
-
 import pytest
 
 from lucky_transport import api

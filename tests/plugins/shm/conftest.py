@@ -1,7 +1,5 @@
 """What tests of shared memory share: names of segments, of which nothing is left; toys there; a GPU that is none."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The driver is the fake of `tests.support.fake_cuda`. Work of a process that died
 that a real one may do: whoever waits for it raises NeverEnds. The processes that die are real.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal
@@ -23,6 +21,7 @@ from lucky_transport.errors import PeerDied
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.device_offer import ACTIONS, OBSERVATIONS, EventOffer
+from tests.core.test_fork import in_a_child
 from tests.plugins.shm.conftest import mapping_of
 from tests.support.fake_cuda import FakeDriver, FakeStream, FakeTorch, NeverEnds, never
 from tests.support.late_engine import NUM_ENVS, LateEngine, kernel
@@ -202,12 +201,12 @@ def test_a_forked_child_closes_nothing(driver: FakeDriver, torch: FakeTorch) -> 
         env.reset()
         env.step(torch.on_gpu(ACTIONS_GIVEN))
         seen = env.observations_torch()
-        pid = os.fork()
-        if pid == 0:
+
+        def closes_nothing() -> bool:
             env.close()
-            del env
-            os._exit(len(driver.closed) + 4 - len(driver.open_events))
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            return (len(driver.closed), len(driver.open_events)) == (0, 4)
+
+        assert in_a_child(closes_nothing)
         np.testing.assert_array_equal(seen.cpu().numpy(), after_one_step())
 
 

@@ -4,8 +4,6 @@ The driver is the fake of `tests.support.fake_cuda`: work on a stream is done on
 that is missing shows as a wrong value. The segment and both ends of it are real.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from types import SimpleNamespace
 from typing import Any
@@ -336,7 +334,10 @@ def test_inspection_says_what_is_offered(serving: Serving, torch: FakeTorch) -> 
     with connect(serving) as env:
         env.reset()
         gpu = inspection.of_segment(serving.endpoints[0].address).gpu
-        assert gpu.endswith(f"here on demand; {NUM_ENVS * 8} bytes for actions; ordered by events")
+        assert gpu == (
+            f"{NUM_ENVS * 16} bytes on the engine's CUDA device 0, UUID {'01' * 16}, by CUDA IPC; here on demand; "
+            f"{NUM_ENVS * 8} bytes for actions; ordered by events"
+        )
 
 
 # -- bytes of a peer

@@ -1,7 +1,5 @@
 """The asyncio client over shared memory: its event loop reads the connection, and no thread waits for a call."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os
@@ -14,39 +12,31 @@ import pytest
 import lucky_transport
 from lucky_transport import api
 from lucky_transport import messages as m
-from lucky_transport.aio import AsyncCalls
 from lucky_transport.call import Call
 from lucky_transport.client import AsyncClient
 from lucky_transport.client.threads import ThreadedCalls
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ClosedError, NotReachable, PeerTimeout
 from lucky_transport.messages.methods import method
 from lucky_transport.rpc.async_calls import LoopCalls
 from lucky_transport_shm import command_client
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until_in_loop
 
 CALLS = 200
 
 
-class Gated(ToyEngine):
+class Gated(ScriptedEngine):
     """An engine whose beam angles come when `gate` opens."""
 
     def __init__(self) -> None:
-        super().__init__(2, slots=3)
-        self.gate = threading.Event()
-        self.streams_seen: list[Call] = []
-
-    @property
-    def services(self) -> dict[str, Any]:
-        return {**super().services, "/hazel.rpc.LidarService/GetLidarBeamAngles": self._list}
-
-    @property
-    def streams(self) -> dict[str, Any]:
-        return {
-            **super().streams,
+        streams = {
             "/hazel.rpc.TelemetryService/StreamTelemetry": self._stuck,
             "/hazel.rpc.CameraService/StreamCamera": self._images,
         }
+        angles = {"/hazel.rpc.LidarService/GetLidarBeamAngles": self._list}
+        super().__init__(2, slots=3, services=angles, streams=streams)
+        self.gate = threading.Event()
+        self.streams_seen: list[Call] = []
 
     def _list(self, _: m.LidarSensorRequest) -> m.LidarBeamAnglesResponse:
         assert self.gate.wait(PATIENCE_S)
@@ -84,7 +74,7 @@ def client_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if not thread.name.startswith(ours)}
 
 
-def calls_of(client: AsyncClient) -> AsyncCalls:
+def calls_of(client: AsyncClient) -> Any:
     return client._connection.calls  # pyright: ignore[reportPrivateUsage]
 
 
@@ -128,7 +118,7 @@ async def test_a_cancelled_task_leaves_no_open_call(engine: Gated, endpoint: str
             task.cancel()
         ends = await asyncio.gather(*slow, *streams, return_exceptions=True)
         assert {type(end) for end in ends} == {asyncio.CancelledError}
-        assert calls._calls.open_calls == 0
+        assert not calls._calls.open_calls
         await until_in_loop(lambda: all(call.is_over for call in engine.streams_seen))
         assert (await client.agent.get_schema()).schema is not None
 
@@ -146,7 +136,7 @@ async def test_a_client_that_is_dropped_closes_its_connection(endpoint: str) -> 
 
     def has_ended() -> bool:
         gc.collect()
-        return connection._error is not None
+        return connection.error is not None
 
     await until_in_loop(has_ended)  # the loop's last callbacks may hold the client for a moment
     with pytest.raises(ClosedError):

@@ -1,7 +1,5 @@
 """Clients of one segment, one after the other and at once: who steps, who only asks, who is let in, who leaves."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -9,8 +7,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -19,7 +16,6 @@ import lucky_transport
 import lucky_transport_shm.client as shm_client
 from lucky_transport import api
 from lucky_transport.engines.cartpole import CartPoleWorld, CartPoleWorlds
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
     Busy,
     ClosedError,
@@ -40,6 +36,7 @@ from lucky_transport.sessions.client import SessionClient
 from tests.plugins.shm.conftest import SCHEMA, connect, engine_process, reset
 from tests.support.interrupted_moments import interrupted_at
 from tests.support.resources import descriptors_of, measure
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, soon, suspend
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
@@ -156,16 +153,6 @@ def test_a_stream_to_a_command_client_flows_while_the_driver_steps(name: str) ->
                 assert type(next(stream)) is TELEMETRY.response
 
 
-def test_many_clients_get_each_their_own_answers(name: str) -> None:
-    with api.serve("toy", f"shm://{name}", num_envs=6), clients(name, 6) as found, ThreadPoolExecutor(12) as pool:
-
-        def ask(number: int) -> set[str]:
-            request = SCHEMA.request(f"agent_{number % 6}")
-            return {found[number % 6].call(SCHEMA, request).schema.agent_name for _ in range(50)}
-
-        assert list(pool.map(ask, range(12))) == [{f"agent_{number % 6}"} for number in range(12)]
-
-
 def test_command_clients_change_the_world_between_the_steps_of_the_driver(name: str) -> None:
     with api.serve("toy", f"shm://{name}", num_envs=2) as serving, clients(name, 3) as (driver, *others):
         reset(driver)
@@ -194,7 +181,7 @@ def test_a_driver_that_has_left_can_be_followed_and_a_command_client_says_so(nam
 def test_a_command_client_that_writes_garbage_is_dropped_alone(name: str, which: int) -> None:
     with api.serve("toy", f"shm://{name}", num_envs=2), clients(name, 3) as found:
         bad, good = found[which], found[2]
-        bad._calls._pipe.try_push(b"\xff" * 60)
+        bad._calls.pipe.try_push(b"\xff" * 60)
         with pytest.raises((RemoteProtocolError, PeerDied)):
             bad.call(SCHEMA, SCHEMA.request())
         assert good.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
@@ -205,8 +192,8 @@ def test_a_command_client_that_writes_garbage_is_dropped_alone(name: str, which:
 def test_a_client_that_reads_nothing_delays_no_other(name: str, which: int) -> None:
     """Its answers fill the ring and pile up a little; then its requests are left where they are."""
     with contextlib.ExitStack() as stack:
-        serving: Any = stack.enter_context(api.serve(ToyEngine(2), f"shm://{name}"))
-        serving._servers[0]._dispatcher.register("/t/big", lambda call: call.finish(bytes(1 << 20)))
+        serving: Any = stack.enter_context(api.serve(ScriptedEngine(2), f"shm://{name}"))
+        serving._servers[0]._end.dispatcher.register("/t/big", lambda call: call.finish(bytes(1 << 20)))
         found = stack.enter_context(clients(name, 3))
         deaf, good = found[which]._calls, found[2]
         for _ in range(50):
@@ -224,8 +211,8 @@ def test_a_client_that_reads_nothing_delays_no_other(name: str, which: int) -> N
 def test_the_end_of_the_engine_is_told_to_whoever_waits(name: str, which: int) -> None:
     began = threading.Event()
     with contextlib.ExitStack() as stack:
-        serving: Any = stack.enter_context(api.serve(ToyEngine(2), f"shm://{name}"))
-        serving._servers[0]._dispatcher.register("/t/hang", lambda call: (began.set(), call.call.wait(PATIENCE_S)))
+        serving: Any = stack.enter_context(api.serve(ScriptedEngine(2), f"shm://{name}"))
+        serving._servers[0]._end.dispatcher.register("/t/hang", lambda call: (began.set(), call.call.wait(PATIENCE_S)))
         client = stack.enter_context(clients(name, 2))[which]
         stopper = threading.Thread(target=lambda: (began.wait(PATIENCE_S), serving.stop()))
         stopper.start()
@@ -264,32 +251,11 @@ def test_an_interrupted_close_is_made_by_the_next_one(name: str, opened: Callabl
                 break
 
 
-class MeetingWorlds(CartPoleWorlds):
-    """Worlds none of which ticks before so many do."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__()
-        self.meeting = threading.Barrier(count)
-
-    def create(self, map_name: str, seed: int | None, options: Mapping[str, Any]) -> Any:
-        return MeetingWorld(self.meeting, seed)
-
-
-class MeetingWorld(CartPoleWorld):
-    """A cart that waits for the others."""
-
-    def __init__(self, meeting: threading.Barrier, seed: int | None) -> None:
-        super().__init__(seed)
-        self._meeting = meeting
-
-    def tick(self) -> Sequence[str]:
-        self._meeting.wait(PATIENCE_S)
-        return super().tick()
-
-
 @pytest.mark.parametrize("drives", [True, False], ids=["driver", "command client"])
-def test_sessions_advanced_together_are_under_way_together(drives: bool) -> None:
-    endpoint, worlds = f"shm://{unique_name()}", MeetingWorlds(8)
+def test_sessions_advanced_together_are_under_way_together(drives: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    meeting, tick = threading.Barrier(8), CartPoleWorld.tick
+    monkeypatch.setattr(CartPoleWorld, "tick", lambda world: (meeting.wait(PATIENCE_S), tick(world))[1])
+    endpoint, worlds = f"shm://{unique_name()}", CartPoleWorlds()
     with (
         api.serve(WorldsEngine(worlds, "meeting"), endpoint),
         contextlib.nullcontext() if drives else api.open_transport(endpoint),

@@ -1,7 +1,5 @@
 """The contract with each wait strategy; the hot path: zero copies, few functions; and envs stepped on their own."""
 
-from __future__ import annotations
-
 import ctypes
 import struct
 import subprocess
@@ -19,7 +17,6 @@ import lucky_transport
 from lucky_transport import api, native
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET, Buffers
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import PeerDied, RemoteProtocolError, Unimplemented
 from lucky_transport.messages import GetSceneInfoRequest, SetSeedsRequest
 from lucky_transport.messages.methods import method
@@ -34,6 +31,7 @@ from lucky_transport.testing.failure_contract import FailureContract
 from lucky_transport.testing.stepping_contract import SteppingContract
 from lucky_transport.transport import Capabilities, Transport
 from tests.support.function_count import counted_here, counted_on_new_threads
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
@@ -69,14 +67,14 @@ def test_observations_lie_at_segment_base_plus_offset() -> None:
 
 
 def test_the_engine_writes_into_the_segment_itself() -> None:
-    engine = ToyEngine(3)
+    engine = ScriptedEngine(3)
     bound: list[Buffers] = []
     bind = engine.bind
     engine.bind = lambda buffers: (bound.append(buffers), bind(buffers))[1]  # type: ignore[method-assign]
     name = unique_name()
     with api.serve(engine, f"shm://{name}") as serving, api.open_transport(serving.endpoints[0]) as client:
         client.step(client.actions, np.full(3, RESET, np.uint8))
-        segment = serving._servers[0]._segment  # type: ignore[attr-defined]
+        segment = serving._servers[0]._end.segment  # type: ignore[attr-defined]
         base = ctypes.addressof(ctypes.c_char.from_buffer(segment.mapping))
         assert bound[-1].observations.ctypes.data == base + segment.layout["observations"].offset
         assert bound[-1].actions.ctypes.data == base + segment.layout["actions"].offset
@@ -119,7 +117,7 @@ with api.open_transport(sys.argv[1]) as transport:
 def test_a_client_that_steps_flat_out_keeps_no_other_thread_from_the_engine() -> None:
     """The serving loop keeps the host's lock from one step to the next, and takes it again at once when it gave it."""
     set_seeds = method("/lucky_transport.v1.BatchService/SetSeeds")
-    with api.serve(ToyEngine(1, idle=True), f"shm://{unique_name()}") as serving:
+    with api.serve(ScriptedEngine(1, idle=True), f"shm://{unique_name()}") as serving:
         command = [sys.executable, "-c", _STEP_FLAT_OUT, str(serving.endpoints[0])]
         child = subprocess.Popen(command, stdout=subprocess.PIPE)
         try:
@@ -226,7 +224,7 @@ def test_a_count_that_the_engine_cannot_have_written_loses_the_connection(gated:
         native.store32(segment.mapping, words._word(1, 3), 77)  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(RemoteProtocolError, match="the engine's count of env 3 is 77, the client has sent 1"):
             client.recv_envs(1, Deadline(WAIT_S))
-        with pytest.raises(PeerDied):
+        with pytest.raises(PeerDied, match="the engine is gone; connect again"):
             client.send_envs(zeros(1), np.array([0]))
         engine.open()
 

@@ -4,8 +4,6 @@ The driver is a fake, whose device memory is memory of this process: no machine 
 real, and everything that both ends write and check.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Generator
@@ -13,13 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from lucky_transport import api
 from lucky_transport.cuda import libcuda
-from lucky_transport.cuda.memory import DeviceObservations
 from lucky_transport.diagnosis import inspection
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import DeviceError, SegmentError, SpecError
 from lucky_transport.process import unique_name
@@ -28,55 +23,29 @@ from lucky_transport.shm.segment import device_offer, header
 from lucky_transport.shm.segment.device_offer import OBSERVATIONS
 from tests.plugins.shm.conftest import mapping_of
 from tests.support.fake_cuda import FakeDriver, FakeTorch
-from tests.support.late_engine import LateEngine
+from tests.support.late_engine import NUM_ENVS, LateEngine
 
 pytestmark = pytest.mark.usefixtures("torch")
 
-NUM_ENVS, OBS_SIZE = 3, 8
-OBS_BYTES = NUM_ENVS * OBS_SIZE * 4
-#: Of the observations in their allocation: a tensor is seldom its allocation's first.
-OFFSET = 256
-
-
-class DeviceToy(ToyEngine):
-    """A toy whose observations are on the (fake) GPU as well."""
-
-    def __init__(self, driver: FakeDriver) -> None:
-        super().__init__(NUM_ENVS, obs_size=OBS_SIZE)
-        self._driver = driver
-        self.published = self.device_observations = DeviceObservations()
-        self.move()
-
-    def move(self) -> None:
-        """Take other memory."""
-        memory = self._driver.allocate(OFFSET + OBS_BYTES)
-        self.shown = memory[OFFSET:].view(np.float32).reshape(NUM_ENVS, OBS_SIZE)
-        self.published.publish(self.shown.ctypes.data, OBS_BYTES)
-
-    def step(self, control: NDArray[np.uint8] | None) -> None:
-        super().step(control)
-        self.shown[:] = self._buffers.observations
+#: Of the observations of a toy with so many envs.
+OBS_BYTES = NUM_ENVS * 8 * 4
 
 
 @pytest.fixture
-def engine(driver: FakeDriver) -> DeviceToy:
-    return DeviceToy(driver)
+def engine(driver: FakeDriver) -> LateEngine:
+    return LateEngine(driver)
 
 
 @pytest.fixture
-def serving(engine: DeviceToy) -> Generator[Serving]:
+def serving(engine: LateEngine) -> Generator[Serving]:
     with api.serve(engine, f"shm://{unique_name()}") as started:
         yield started
 
 
 def connect(serving: Serving, **options: Any) -> VectorEnv:
     env = api.make(endpoint=str(serving.endpoints[0]), **options)
-    env.reset(seed=4)
+    env.reset()
     return env
-
-
-def step(env: VectorEnv) -> NDArray[Any]:
-    return env.step(np.full((NUM_ENVS, 2), 0.3, np.float32))[0]
 
 
 # -- while all is well
@@ -125,7 +94,7 @@ def test_an_engine_of_the_host_costs_one_look_at_the_header_for_each_tensor(
         assert looked == ["gpu_available"]
 
 
-def test_an_engine_that_stops_withdraws_what_it_offered(engine: DeviceToy, driver: FakeDriver) -> None:
+def test_an_engine_that_stops_withdraws_what_it_offered(engine: LateEngine, driver: FakeDriver) -> None:
     serving = api.serve(engine, f"shm://{unique_name()}")
     with connect(serving) as env:
         mapping = mapping_of(env)
@@ -148,7 +117,7 @@ def test_device_memory_of_a_type_that_pytorch_lacks_is_named(serving: Serving, t
     [
         ({"gpu_obs_size": 44}, SegmentError, "gpu_obs_size is 44, the spec says 48"),
         ({"gpu_obs_size": 1 << 60}, SegmentError, "the spec says 48"),
-        ({"gpu_obs_offset": 4}, SegmentError, "do not lie in the 48 bytes"),
+        ({"gpu_obs_offset": 260}, SegmentError, "do not lie in the 304 bytes"),
         ({"gpu_obs_offset": (1 << 64) - 4}, SegmentError, "do not lie in"),
         ({"gpu_obs_offset": 2}, SegmentError, "not aligned"),
         ({"gpu_obs_generation": 7}, SegmentError, "in the middle of a change"),
@@ -184,14 +153,6 @@ def test_an_offer_that_does_not_fit_is_refused_and_nothing_stays_open(
     assert driver.open_count == 0
 
 
-def offer(env: VectorEnv, driver: FakeDriver, size_bytes: int = OBS_BYTES, **changes: Any) -> None:
-    """Write an offer as an engine would, with some fields changed."""
-    memory = driver.export(driver.allocate(OBS_BYTES).ctypes.data)
-    device_offer.write_offer(mapping_of(env), OBSERVATIONS, memory, size_bytes)
-    for name, value in changes.items():
-        header.put(mapping_of(env), name, value)
-
-
 @pytest.fixture
 def env(driver: FakeDriver) -> Generator[VectorEnv]:
     with api.serve("toy", f"shm://{unique_name()}", num_envs=NUM_ENVS) as plain, connect(plain) as made:
@@ -210,10 +171,12 @@ def test_an_engine_that_knows_only_the_seeds_fields_is_understood(env: VectorEnv
 
 
 def test_memory_shared_by_vulkan_is_left_alone_and_the_segment_is_copied(env: VectorEnv, driver: FakeDriver) -> None:
-    offer(env, driver, gpu_obs_mode=2)
+    memory = driver.export(driver.allocate(OBS_BYTES).ctypes.data)
+    device_offer.write_offer(mapping_of(env), OBSERVATIONS, memory, OBS_BYTES)
+    header.put(mapping_of(env), "gpu_obs_mode", 2)
     expected = env.observations_torch("cpu").numpy()
     tensor = env.observations_torch("cuda")
-    step(env)
+    env.step(np.full((NUM_ENVS, 2), 0.3, np.float32))
     np.testing.assert_array_equal(tensor.numpy(), expected)
     assert driver.opened == []
 
@@ -221,13 +184,13 @@ def test_memory_shared_by_vulkan_is_left_alone_and_the_segment_is_copied(env: Ve
 # -- the engine's end, and the process's
 
 
-def test_what_is_published_must_be_the_observations(driver: FakeDriver, engine: DeviceToy, serving: Serving) -> None:
-    with pytest.raises(DeviceError, match=f"12 bytes .* the observations have {OBS_BYTES}"):
-        engine.published.publish(engine.shown.ctypes.data, 12)
+def test_what_is_published_must_be_the_observations(driver: FakeDriver, engine: LateEngine, serving: Serving) -> None:
+    with pytest.raises(DeviceError, match=f"12 bytes .* the observations have {engine.shown.nbytes}"):
+        engine.observations.publish(engine.shown.ctypes.data, 12)
 
 
 def test_an_engine_whose_memory_cannot_be_shared_does_not_start_and_leaves_nothing(
-    driver: FakeDriver, engine: DeviceToy
+    driver: FakeDriver, engine: LateEngine
 ) -> None:
     driver.fails["export"] = "CUDA_ERROR_INVALID_VALUE (memory of a pool)"
     name = unique_name()

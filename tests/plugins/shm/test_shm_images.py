@@ -1,7 +1,5 @@
 """Images over shared memory: where they lie, how long they stay; and what is released without a collector."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import itertools
@@ -11,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import lucky_transport
 from lucky_transport import api
 from lucky_transport.config import load_settings
-from lucky_transport.errors import EngineFailed, RemoteProtocolError
+from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages import GetCameraFrameRequest, ImageFrame, StepRequest, StreamCameraRequest
 from lucky_transport.messages.images import ImageBytes
 from lucky_transport.messages.methods import method
@@ -26,9 +23,8 @@ from lucky_transport.rpc.images import ImageRef
 from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.shm.slot_files.image_store import ImageStream
-from lucky_transport.testing.image_engine import ImageEngine, pixels
+from lucky_transport.testing.images_contract import ImageEngine, pixels
 from lucky_transport.transport import Stream, Transport
-from lucky_transport_migration.bench.echo_engine import shade
 from tests.support.resources import measure, released
 from tests.support.waiting import until
 
@@ -60,21 +56,6 @@ def whole(frame: ImageFrame) -> bool:
 
 
 # images from another process
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("copy", [True, False])
-def test_no_image_of_an_engine_that_never_stops_is_torn_stale_or_doubled(name: str, copy: bool) -> None:
-    process = EngineProcess("echo", [f"shm://{name}"], options={"width": 320, "height": 240})
-    try:
-        with connect(name) as client, client.stream(CAMERA, StreamCameraRequest(name="x"), copy=copy) as stream:
-            for number in range(1, 301):
-                frame = next(stream)
-                assert frame.frame_number == number
-                shades = np.unique(np.frombuffer(frame.data, np.uint8))
-                assert shades.tolist() == [shade(number)]
-    finally:
-        process.stop()
 
 
 # where they lie
@@ -182,19 +163,6 @@ def test_an_answer_whose_image_was_overwritten_is_an_error(name: str, monkeypatc
             with pytest.raises(RemoteProtocolError, match="overwritten the images"):
                 client.call(STEP, request)
         assert client.call(STEP, request).success
-
-
-def test_a_image_that_is_no_bytes_is_the_engines_failure(name: str) -> None:
-    class Wrong(ImageEngine):
-        def camera_frames(self, env: int, requests: Any) -> Any:
-            frames = super().camera_frames(env, requests)
-            frames[0].frame.data = "text"  # type: ignore[union-attr,assignment] # pyright: ignore
-            return frames
-
-    with api.serve(Wrong(), f"shm://{name}"), connect(name) as client:
-        request = StepRequest("agent_1", camera_requests=[GetCameraFrameRequest(name="a")])
-        with pytest.raises(EngineFailed, match="data is str, expected bytes"):
-            client.call(STEP, request)
 
 
 def test_images_that_find_no_place_travel_in_their_message(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """Several observation slots: the last frame stays as it is while the next is written, and every frame is the same."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -15,19 +13,18 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
 from lucky_transport.engines.pendulum import PendulumEngine
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, EngineFailed, SegmentError
 from lucky_transport.process import unique_name
 from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.layout import Feature
 from lucky_transport.testing.composite_contract import CompositeContract
-from lucky_transport.testing.dial import DialEngine
 from lucky_transport.testing.failure_contract import FailureContract
-from lucky_transport.testing.stepping_contract import SteppingContract
-from lucky_transport.testing.trajectories import first_difference, random_moves, record_env, record_frames
+from lucky_transport.testing.stepping_contract import DialEngine, SteppingContract
+from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport.transport import Capabilities, Transport
 from lucky_transport_shm import attachment
+from tests.support.scripted_engine import ScriptedEngine
 
 
 @pytest.mark.exhaustive
@@ -62,7 +59,7 @@ def served(engine: Engine, slots: int) -> Generator[Transport]:
 
 
 def segment_of(serving: Any) -> Any:
-    return serving._servers[0]._segment
+    return serving._servers[0]._end.segment
 
 
 def control_of(*codes: int) -> NDArray[np.uint8]:
@@ -74,7 +71,7 @@ def control_of(*codes: int) -> NDArray[np.uint8]:
 
 @pytest.mark.parametrize("slots", [2, 3])
 @pytest.mark.parametrize(
-    "make", [ToyEngine, PendulumEngine, CopiedPendulum, DialEngine], ids=lambda make: make.__name__
+    "make", [ScriptedEngine, PendulumEngine, CopiedPendulum, DialEngine], ids=lambda make: make.__name__
 )
 def test_every_frame_has_the_bits_that_it_has_in_one_slot(make: Any, slots: int) -> None:
     with served(make(5), 1) as one, served(make(5), slots) as several:
@@ -175,8 +172,8 @@ def test_the_next_driver_finds_the_last_frame_whatever_slot_it_was_in(make: Any)
 def test_a_client_that_knows_of_one_slot_gets_every_frame_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attachment, "UNDERSTOOD", header.ENGINE_FEATURES)
     with (
-        api.serve(ToyEngine(2), f"shm://{unique_name()}", observation_slots=2) as serving,
-        api.serve(ToyEngine(2), f"shm://{unique_name()}") as plain,
+        api.serve(ScriptedEngine(2), f"shm://{unique_name()}", observation_slots=2) as serving,
+        api.serve(ScriptedEngine(2), f"shm://{unique_name()}") as plain,
         api.open_transport(plain.endpoints[0]) as expected,
     ):
         segment: Any = segment_of(serving)
@@ -189,7 +186,7 @@ def test_a_client_that_knows_of_one_slot_gets_every_frame_there(monkeypatch: pyt
 
 
 def test_an_engine_that_has_one_slot_says_nothing_of_slots() -> None:
-    with served(ToyEngine(1), 1) as client:
+    with served(ScriptedEngine(1), 1) as client:
         mapping = client._segment.mapping  # pyright: ignore[reportAttributeAccessIssue]
         assert not header.get(mapping, "engine_features") & Feature.SLOTS
         assert header.get(mapping, "obs_slots") == 1
@@ -197,7 +194,7 @@ def test_an_engine_that_has_one_slot_says_nothing_of_slots() -> None:
 
 @pytest.mark.parametrize("slots", [0, 3, 65, 2**32 - 1])
 def test_a_number_of_slots_that_does_not_fit_is_refused(slots: int) -> None:
-    with api.serve(ToyEngine(1), f"shm://{unique_name()}", observation_slots=2) as serving:
+    with api.serve(ScriptedEngine(1), f"shm://{unique_name()}", observation_slots=2) as serving:
         segment: Any = segment_of(serving)
         header.put(segment.mapping, "obs_slots", slots)
         with pytest.raises(SegmentError, match=r"obs_slots|overlaps"):
@@ -210,7 +207,7 @@ def test_a_number_of_slots_that_does_not_fit_is_refused(slots: int) -> None:
 @contextmanager
 def made(slots: int, served_slots: int, scheme: str = "shm", **arguments: Any) -> Generator[VectorEnv]:
     """Yield an env of three short toys that are served in this process."""
-    engine = ToyEngine(3, episode_steps=4)
+    engine = ScriptedEngine(3, episode_steps=4)
     with (
         api.serve(engine, f"{scheme}://{unique_name()}", observation_slots=served_slots) as serving,
         lucky_transport.make(endpoint=str(serving.endpoints[0]), observation_slots=slots, **arguments) as env,
@@ -235,12 +232,6 @@ def test_the_last_steps_view_outlives_the_next_step_in_every_mode(mode: str, sch
                 view = following
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-def test_an_env_with_slots_answers_as_one_without(mode: str) -> None:
-    with made(1, 1, autoreset_mode=mode) as plain, made(2, 3, autoreset_mode=mode) as env:
-        assert first_difference(record_env(plain, 30, seed=3), record_env(env, 30, seed=3)) is None
-
-
 @pytest.mark.exhaustive
 def test_a_policy_looks_at_the_last_step_while_the_engine_is_at_the_next() -> None:
     # an engine process of its own: that is where the setting has to arrive
@@ -256,7 +247,7 @@ def test_a_policy_looks_at_the_last_step_while_the_engine_is_at_the_next() -> No
 
 
 def test_more_slots_than_there_are_is_an_error_that_says_where_they_come_from() -> None:
-    with api.serve(ToyEngine(2), f"shm://{unique_name()}", observation_slots=2) as serving:
+    with api.serve(ScriptedEngine(2), f"shm://{unique_name()}", observation_slots=2) as serving:
         endpoint = str(serving.endpoints[0])
         with lucky_transport.make(endpoint=endpoint, observation_slots=2) as env:
             assert env.transport.observation_slots == 2

@@ -1,7 +1,5 @@
 """What tests of threads and of asyncio share."""
 
-from __future__ import annotations
-
 import gc
 import os
 import traceback
@@ -41,6 +39,15 @@ def handlers_of() -> Callable[[Mapping[str, Any]], Any]:
         return grpc.method_handlers_generic_handler("t.Test", handlers)
 
     return generic
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def driver(request: pytest.FixtureRequest) -> Any:
+    """Callers of threads, or of asyncio, behind one face: a `Driver` of the differential."""
+    from .differential.both import ASYNCIO, AioEnds, OverThreads
+    from .differential.ends import OURS, Ends
+
+    return AioEnds(OURS) if request.param == ASYNCIO else OverThreads(Ends(OURS))
 
 
 def in_a_child(work: Callable[[], None]) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from serving import until_listening
 
 _MODEL = """
 import numpy as np
@@ -45,19 +46,9 @@ def server(port):
         (Path(folder) / "model-settings.json").write_text(json.dumps(model))
         command = [str(Path(sys.executable).with_name("mlserver")), "start", folder]
         with subprocess.Popen(command, cwd=folder, stdout=sys.stderr, env=os.environ) as served:
-            _until_listening(http_port, served)
+            until_listening(http_port, served)
             yield
             served.terminate()
-
-
-def _until_listening(port, served):
-    for _ in range(600):
-        try:
-            return socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            assert served.poll() is None, "mlserver ended"
-            time.sleep(0.1)
-    raise TimeoutError("mlserver does not listen")
 
 
 @contextmanager

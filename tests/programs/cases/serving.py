@@ -1,5 +1,7 @@
 """A gRPC server as a program starts one, and the echo service of the cases that need no service of their own."""
 
+import socket
+import time
 from concurrent import futures
 from contextlib import contextmanager
 
@@ -20,6 +22,17 @@ def serving(port, *register, credentials=None, **options):
         yield server
     finally:
         server.stop(1).wait(10)
+
+
+def until_listening(port, process):
+    """Return once the process listens at 127.0.0.1:PORT."""
+    for _ in range(600):
+        try:
+            return socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            assert process.poll() is None, "it ended"
+            time.sleep(0.1)
+    raise TimeoutError(f"nothing listens at {port}")
 
 
 def add_echo(server):

@@ -3,8 +3,6 @@
 The fixture `weather` of tests/conftest.py gives the folder to run them in; its modules are made there by grpcio-tools.
 """
 
-from __future__ import annotations
-
 import importlib.resources
 import shutil
 import subprocess

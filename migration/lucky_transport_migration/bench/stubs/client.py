@@ -12,37 +12,42 @@ import pickle
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from itertools import repeat
+from subprocess import PIPE, Popen
 from typing import Any
 
-import numpy as np
+import grpc
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue, UInt64Value
 
 from lucky_transport.errors import RemoteProtocolError, TransportError
 from lucky_transport.process import python_command, unique_name
-from lucky_transport_migration.bench.flow import StreamMeasurement, timed_flow
+from lucky_transport_migration.bench.flow import StreamMeasurement, in_order, timed_flow
 from lucky_transport_migration.bench.measuring import (
-    CpuTimer,
     Effort,
     Look,
     Measurement,
     awaited_loop,
-    measure_loop,
+    measure_bytes,
+    measure_calls,
 )
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.stubs.echo_stub import EchoStub
 from lucky_transport_migration.bench.stubs.programs import Job, Outcome, ReadyServer, serving
-from lucky_transport_migration.bench.stubs.server import ANY_LENGTH, NUMBER_BYTES, item_number, made
+from lucky_transport_migration.bench.stubs.server import ANY_LENGTH, item_number, made
 from lucky_transport_migration.bench.suite import Cell
 
 _SERVER = "lucky_transport_migration.bench.stubs.server"
-_NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call brings its own request
 _MOST_ITEMS = 4_000_000_000
 _ASKED = "the number that it was asked with, which is all of it"
 _TICK_S = 0.001
+_NO_PORT = "127.0.0.1:1"
+#: So many calls are under way at a time, where several are.
+TOGETHER = 20
 
 
 def measure(job: Job) -> dict[Cell, Measured]:
@@ -50,40 +55,83 @@ def measure(job: Job) -> dict[Cell, Measured]:
 
     Raises NotReachable when it does not start, RemoteProtocolError when an answer or an item is not the one due.
     """
-    path, aio = job.case.path, job.case.what == "asyncio"
-    with served(path, int(job.options["item_bytes"]), aio=aio) as server:
-        if aio:
-            return asyncio.run(_measure_aio(job, server))
+    path, flavour = job.case.path, job.case.what if job.case.what in ("asyncio", "uvloop") else "sync"
+    if path == "pipes":
+        chars = int(job.options["text_chars"])
+        return {cell: measure_pipes(chars, cell.rate_hz, job.effort) for cell in job.case.cells}
+    with served(path, int(job.options["item_bytes"]), flavour) as server:
+        if flavour != "sync":
+            return import_module(flavour).run(_measure_aio(job, server))
         with made(path, "channel", server.ready, options=ANY_LENGTH) as channel:
             stub = EchoStub(channel)
-            return {cell: _measure_cell(stub, cell, job, server.pid) for cell in job.case.cells}
+            return {cell: _measure_cell(stub, cell, job, server) for cell in job.case.cells}
 
 
 @contextmanager
-def served(path: str, item_bytes: int, *, aio: bool = False) -> Generator[ReadyServer]:
+def served(path: str, item_bytes: int, flavour: str = "sync") -> Generator[ReadyServer]:
     """Yield a running server of `path`, whose `ready` is its target. Raises NotReachable when it does not start."""
     with tempfile.TemporaryDirectory(prefix="lucky_bench_") as directory:
         addresses = {"shm": f"shm://{unique_name()}", "grpc-unix": f"unix:{directory}/server.sock"}
-        address, flavour = addresses.get(path, "127.0.0.1:0"), "asyncio" if aio else "sync"
+        address = addresses.get(path, "127.0.0.1:0")
         with serving(f"over {path}", python_command(_SERVER, path, flavour, address, str(item_bytes))) as server:
             yield server
 
 
-def _measure_cell(stub: Any, cell: Cell, job: Job, pid: int) -> Measured:
-    chars, effort = int(job.options["text_chars"]), job.effort
+def _measure_cell(stub: Any, cell: Cell, job: Job, server: ReadyServer) -> Measured:
+    chars, effort, pid = int(job.options["text_chars"]), job.effort, server.pid
     if cell.kind == "stream":
         return measure_stream(stub.Watch, int(job.options["item_bytes"]), effort, pid)
     if cell.kind == "callers":
         return measure_callers(stub.Ask, chars, int(job.options["callers"]), effort, pid)
     if cell.kind == "bytes":
-        return measure_bytes(stub.Send, cell.size or 0, effort, pid)
-    return measure_unary(stub.AskInline if cell.what == "inline" else stub.Ask, chars, cell.rate_hz, effort, pid)
+        send = stub.Send
+        return measure_bytes(lambda value: send(BytesValue(value=value)), "value", cell.size or 0, effort, pid)
+    calls: dict[str, Any] = {
+        "futures": partial(ask_together, stub.Ask.future),
+        "channel": partial(ask_once, cell.path, server.ready),
+        "absent": partial(ask_nobody, cell.path, _NO_PORT if cell.path == "grpc-tcp" else f"{server.ready}_absent"),
+    }
+    call = calls.get(cell.kind, stub.AskInline if cell.what == "inline" else stub.Ask)
+    return measure_unary(call, chars, cell.rate_hz, effort, pid)
+
+
+def ask_together(start: Any, request: StringValue) -> StringValue:
+    """Start `TOGETHER` calls and return their answer; raises RemoteProtocolError unless all have the same."""
+    futures = [start(request) for _ in range(TOGETHER)]
+    return _common([future.result() for future in futures])
+
+
+async def ask_gathered(call: Any, request: StringValue) -> StringValue:
+    """Return the answer to `TOGETHER` calls of asyncio; raises RemoteProtocolError unless all have the same."""
+    return _common(await asyncio.gather(*(call(request) for _ in range(TOGETHER))))
+
+
+def _common(answers: list[StringValue]) -> StringValue:
+    if any(answer != answers[0] for answer in answers):
+        raise RemoteProtocolError(f"calls {answers} were answered together")
+    return answers[0]
+
+
+def ask_once(path: str, target: str, request: StringValue) -> StringValue:
+    """Return the answer to a call on a channel of its own."""
+    with made(path, "channel", target) as channel:
+        return EchoStub(channel).Ask(request)
+
+
+def ask_nobody(path: str, target: str, request: StringValue) -> StringValue:
+    """Return the request once a call has failed because there is no server."""
+    with made(path, "channel", target) as channel:
+        error = EchoStub(channel).Ask.future(request).exception()
+    if error is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
+        raise RemoteProtocolError(f"{target}, where no server should be, ended a call with {error!r}")
+    return request
 
 
 async def _measure_aio(job: Job, server: ReadyServer) -> dict[Cell, Measured]:
     async with made(job.case.path, "aio_channel", server.ready) as channel:
         ask, chars = EchoStub(channel).Ask, int(job.options["text_chars"])
-        return {cell: await measure_awaited(ask, chars, job.effort, server.pid) for cell in job.case.cells}
+        calls = {"": ask, "together": partial(ask_gathered, ask)}
+        return {cell: await measure_awaited(calls[cell.what], chars, job.effort, server.pid) for cell in job.case.cells}
 
 
 def question(number: int, chars: int) -> StringValue:
@@ -101,9 +149,7 @@ def measure_unary(call: Any, chars: int, rate_hz: int | None, effort: Effort, pi
 
     Raises RemoteProtocolError when an answer is not the one that was due.
     """
-    numbers = itertools.count(1)
-    look = Look(_ASKED, number_of)
-    return measure_loop(lambda _: call(question(next(numbers), chars)), _NOTHING, effort, pid, look, rate_hz)
+    return measure_calls(lambda number: call(question(number, chars)), Look(_ASKED, number_of), effort, pid, rate_hz)
 
 
 async def measure_awaited(call: Any, chars: int, effort: Effort, pid: int | None) -> Measurement:
@@ -112,22 +158,18 @@ async def measure_awaited(call: Any, chars: int, effort: Effort, pid: int | None
     return await awaited_loop(lambda: call(question(next(numbers), chars)), effort, pid, Look(_ASKED, number_of))
 
 
-def measure_bytes(call: Any, size: int, effort: Effort, pid: int | None) -> Measurement:
-    """Time a unary-unary callable that answers with the `size` bytes that it is given.
+def measure_pipes(chars: int, rate_hz: int | None, effort: Effort) -> Measurement:
+    """Time the messages of such calls through a pipe to `cat`, and through another one back."""
+    with Popen(["cat"], bufsize=0, stdin=PIPE, stdout=PIPE) as cat:
+        assert cat.stdin
+        assert cat.stdout
+        write, read = cat.stdin.write, cat.stdout.read
 
-    Raises RemoteProtocolError when an answer is not the one that was due.
-    """
-    numbers, padding = itertools.count(1), bytes(size - NUMBER_BYTES)
+        def send(request: StringValue) -> StringValue:
+            write(request.value.encode())
+            return StringValue(value=read(chars).decode())
 
-    def send(_: Any) -> BytesValue:
-        return call(BytesValue(value=next(numbers).to_bytes(NUMBER_BYTES, "little") + padding))
-
-    def check(answer: BytesValue) -> int:
-        if len(answer.value) != size:
-            raise RemoteProtocolError(f"an answer of {len(answer.value)} bytes to a request of {size}")
-        return item_number(answer)
-
-    return measure_loop(send, _NOTHING, effort, pid, Look("its number and its length", check))
+        return measure_unary(send, chars, rate_hz, effort, cat.pid)
 
 
 def measure_stream(call: Any, item_bytes: int, effort: Effort, pid: int | None) -> StreamMeasurement:
@@ -135,18 +177,9 @@ def measure_stream(call: Any, item_bytes: int, effort: Effort, pid: int | None) 
 
     Raises RemoteProtocolError when an item is not the one that was due.
     """
-    expected = itertools.count()
-
-    def check(item: BytesValue) -> None:
-        due = next(expected)
-        if item_number(item) != due or len(item.value) != item_bytes:
-            raise RemoteProtocolError(
-                f"item {item_number(item)} of {len(item.value)} bytes where item {due} of {item_bytes} was due"
-            )
-
     stream = call(UInt64Value(value=_MOST_ITEMS))
     try:
-        return timed_flow(stream, Look("its number and its length", check), effort, pid)
+        return timed_flow(stream, in_order(item_number, lambda item: item.value, item_bytes), effort, pid)
     finally:
         stream.cancel()
 
@@ -170,24 +203,21 @@ def measure_callers(call: Any, chars: int, count: int, effort: Effort, pid: int 
         finally:
             stop.set()  # when one has failed the others need not go on
 
-    def wait(seconds: float, more: int) -> None:
-        end, least = time.perf_counter() + seconds, sum(counts) + more
-        while not stop.is_set() and (time.perf_counter() < end or sum(counts) < least):
-            time.sleep(min(_TICK_S, seconds))
+    def finished() -> Iterator[None]:
+        seen = 0
+        while not stop.wait(_TICK_S):
+            now = sum(counts)
+            yield from repeat(None, now - seen)
+            seen = now
 
     with ThreadPoolExecutor(count) as pool:
         running = [pool.submit(run, index) for index in range(count)]
         try:
-            wait(effort.budget_s / 10, count)
-            watch, started, before = CpuTimer(pid), time.perf_counter_ns(), sum(counts)
-            wait(effort.budget_s, effort.least)
-            took, n = time.perf_counter_ns() - started, sum(counts) - before
-            client, engine = watch.stop()
+            return timed_flow(finished(), Look(_ASKED, lambda _: None), effort, pid)
         finally:
             stop.set()
-    for one in running:
-        one.result()
-    return StreamMeasurement(n, took, client, engine, watch.same_core(), looked_at=_ASKED)
+            for one in running:
+                one.result()
 
 
 def main() -> None:

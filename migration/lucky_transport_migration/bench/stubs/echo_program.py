@@ -1,8 +1,8 @@
 """A gRPC server and its client as users have them, each a program of its own that knows nothing of lucky_transport.
 
     echo_program.py serve                      say `ready PORT`, serve until stdin ends
-    echo_program.py call PORT SECONDS RESULT   call one after the other for that long; how many calls, in how long and
-                                               with how much CPU time goes into the file RESULT
+    echo_program.py call PORT SECONDS RESULT   call one after the other for that long; how long each took, and the CPU
+                                               time of all, goes into the file RESULT
 
 An answer that is not the one that was due ends the client with an error.
 """
@@ -48,22 +48,25 @@ def call(port: str, seconds: float, result: Path) -> None:
     """Call the server of that port; a tenth of the time before is warm-up."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         ask = EchoStub(channel).Ask
-        _calls(ask, seconds / 10)
-        cpu, start = time.process_time_ns(), time.perf_counter_ns()
-        calls = _calls(ask, seconds)
-        took, used = time.perf_counter_ns() - start, time.process_time_ns() - cpu
-        result.write_text(json.dumps({"n": calls, "took_ns": took, "cpu_ns": used}))
+        warmup = _calls(ask, seconds / 10)
+        cpu = time.process_time_ns()
+        samples = _calls(ask, seconds)
+        used = time.process_time_ns() - cpu
+        result.write_text(json.dumps({"samples_ns": samples, "warmup_ns": warmup, "cpu_ns": used}))
 
 
-def _calls(ask: Any, seconds: float) -> int:
-    n, end = 0, time.perf_counter() + seconds
-    while time.perf_counter() < end or not n:
-        question = f"{n:0{_CHARS}d}"
-        answer = ask(StringValue(value=question)).value
-        if answer != question:
-            raise SystemExit(f"{answer} came where {question} was due")
-        n += 1
-    return n
+def _calls(ask: Any, seconds: float) -> list[int]:
+    samples: list[int] = []
+    now = time.perf_counter_ns()
+    end = now + int(seconds * 1e9)
+    while now < end or not samples:
+        start = time.perf_counter_ns()
+        question = f"{len(samples):0{_CHARS}d}"
+        answer = ask(StringValue(value=question))
+        samples.append((now := time.perf_counter_ns()) - start)
+        if answer.value != question:
+            raise SystemExit(f"{answer.value} came where {question} was due")
+    return samples
 
 
 if __name__ == "__main__":

@@ -56,11 +56,6 @@ class EchoStub:
 class EchoServicer:
     """What a server answers."""
 
-    Ask: Any
-    AskInline: Any
-    Send: Any
-    Watch: Any
-
 
 def add_EchoServicer_to_server(servicer: EchoServicer, server: Any) -> None:  # noqa: N802 - as it is generated
     """Register the servicer's methods."""

@@ -21,11 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, PeerTimeout, TransportError
 from lucky_transport.process import EngineProcess, python_command, unique_name
 from lucky_transport_migration.bench.flow import StreamMeasurement
-from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.measuring import Effort, Measurement
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.suite import Case, Cell
 
@@ -118,10 +120,8 @@ def serving(what: str, command: Sequence[str]) -> Generator[ReadyServer]:
 def _ready(process: subprocess.Popen[bytes], what: str) -> str:
     assert process.stdout is not None
     descriptor, deadline, said = process.stdout.fileno(), Deadline(_READY_S), b""
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
     while not said.endswith(b"\n"):
-        if not poller.poll(deadline.remaining_s * 1000):
+        if not select.select([descriptor], [], [], deadline.remaining_s)[0]:
             raise PeerTimeout(f"the server {what} was not ready within {_READY_S:g} s", backend="bench")
         if not (more := os.read(descriptor, 1)):
             break
@@ -156,12 +156,13 @@ def measure_luckyenv(job: Job) -> StreamMeasurement:
     try:
         # Over shm the program's port has no server.
         port = _USUAL_PORT if shm else engine.endpoints[0].address.rpartition(":")[2]
-        return _measure(job, ["--endpoint", str(engine.endpoints[0])], [_TRAINING, port], "its frame number")
+        found = _measured(job, ["--endpoint", str(engine.endpoints[0])], [_TRAINING, port])
+        return StreamMeasurement(found["n"], found["took_ns"], found["cpu_ns"], looked_at="its frame number")
     finally:
         engine.stop()
 
 
-def measure_echo(job: Job) -> StreamMeasurement:
+def measure_echo(job: Job) -> Measurement:
     """Return the calls of a client of a gRPC server; both are unmodified programs, and have ended when this returns.
 
     Raises NotReachable when either fails, or calls went over gRPC that shared memory should have carried.
@@ -171,14 +172,13 @@ def measure_echo(job: Job) -> StreamMeasurement:
         launcher = _launcher(job, switch, Path(directory) / "server.json")
         server = [*_environment(job), *launcher, sys.executable, _ECHO, "serve"]
         with serving(f"over {job.case.path}", server) as running:
-            return _measure(job, switch, [_ECHO, "call", running.ready], "all of it")
+            found = _measured(job, switch, [_ECHO, "call", running.ready])
+            samples, warmup = (np.array(found[part], np.int64) for part in ("samples_ns", "warmup_ns"))
+            return Measurement(samples, warmup, found["cpu_ns"], None, looked_at="all of it")
 
 
-def _measure(job: Job, switch: list[str], script: list[str], looked_at: str) -> StreamMeasurement:
-    """Run a client to its end: a script that takes the seconds and the file of its result last.
-
-    The script ends with an error unless `looked_at` is right in each answer.
-    """
+def _measured(job: Job, switch: list[str], script: list[str]) -> dict[str, Any]:
+    """Return the result of a client: a script that takes the seconds and the file of its result last."""
     with tempfile.TemporaryDirectory(prefix="lucky_bench_") as directory:
         result, report = Path(directory) / "result.json", Path(directory) / "calls.json"
         seconds = str(_PARTS * job.effort.budget_s)
@@ -186,7 +186,7 @@ def _measure(job: Job, switch: list[str], script: list[str], looked_at: str) -> 
         found = json.loads(result.read_text(encoding="utf-8"))
         if job.case.path == "shm":
             _check_switched(json.loads(report.read_text(encoding="utf-8"))["calls"])
-    return StreamMeasurement(found["n"], found["took_ns"], found["cpu_ns"], looked_at=looked_at)
+    return found
 
 
 def _launcher(job: Job, switch: list[str], report: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """The server program of a pair: it answers with what it was asked, so that only the way there is measured.
 
-    python -m lucky_transport_migration.bench.stubs.server PATH sync|asyncio ADDRESS ITEM_BYTES
+    python -m lucky_transport_migration.bench.stubs.server PATH sync|asyncio|uvloop ADDRESS ITEM_BYTES
 
 It says `ready TARGET` on stdout when it serves, and ends when its stdin does, which is when its parent has ended.
 """
@@ -11,6 +11,7 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import Any
 
 import grpc
@@ -19,9 +20,9 @@ from google.protobuf.wrappers_pb2 import BytesValue, StringValue, UInt64Value
 
 from lucky_transport import inline
 from lucky_transport.registry import load
+from lucky_transport_migration.bench.measuring import NUMBER_BYTES
 from lucky_transport_migration.bench.stubs.echo_stub import EchoServicer, add_EchoServicer_to_server
 
-NUMBER_BYTES = 8
 #: Options of channels and servers: messages of any length, where gRPC takes 4 MiB.
 ANY_LENGTH = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 _WORKERS = 16
@@ -106,4 +107,4 @@ def _say_ready(address: str, port: int) -> None:
 
 if __name__ == "__main__":
     path, flavour, address, size = sys.argv[1:]
-    asyncio.run(_serve_aio(path, address)) if flavour == "asyncio" else _serve(path, address, int(size))
+    _serve(path, address, int(size)) if flavour == "sync" else import_module(flavour).run(_serve_aio(path, address))

@@ -11,18 +11,14 @@ compared differs in transport and waiting strategy alone.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from lucky_transport.client import Client
-from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages import SetStateRequest, SetStateResponse
+from lucky_transport.messages import SetStateRequest
 from lucky_transport.messages.methods import method
 from lucky_transport_migration.bench.flow import measure_images, measure_messages
-from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, measure_loop
+from lucky_transport_migration.bench.measuring import Look, measure_bytes, measure_calls
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.suite import (
@@ -42,10 +38,9 @@ from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 #: The call that the echo engine answers with the bytes that it is given.
 _ECHO = method("/lucky_transport.v1.StateService/SetState")
-_NUMBER_BYTES = 8
 #: Bytes that both sides take: the longest message with what is around it.
 _LONGEST = 2 * max(SIZES)
-_NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call brings its own request
+_ASKED = Look("the number that it was asked with", lambda answer: answer.beams)
 
 
 def _over_shm(name: str, goal: float, kind: str, what: str = "", wait: str = "adaptive") -> SpeedTarget:
@@ -133,34 +128,12 @@ def measure(client: Client, cell: Cell, plan: Plan, pid: int | None) -> Measured
     Raises RemoteProtocolError when an answer or an item is not the one that was due.
     """
     if cell.kind == "unary":
-        return _measure_unary(client, cell, plan.effort, pid)
+        call = client.lidar.get_beam_count if cell.what == "inline" else client.lidar.get_beam_angles
+        return measure_calls(call, _ASKED, plan.effort, pid, cell.rate_hz)
     if cell.kind == "stream":
         return measure_messages(client, int(plan.options["item_bytes"]), plan.effort, pid)
     if cell.kind == "bytes":
-        return _measure_bytes(client, cell.size or 0, plan.effort, pid)
+        echo, size = client.transport.call, cell.size or 0
+        send = lambda value: echo(_ECHO, SetStateRequest(0, value))  # noqa: E731
+        return measure_bytes(send, "observation", size, plan.effort, pid)
     return measure_images(client, cell.what, plan.effort, pid)
-
-
-def _measure_unary(client: Client, cell: Cell, effort: Effort, pid: int | None) -> Measurement:
-    """Time a call whose answer is the number it was asked with, so that none can be taken for another."""
-    call: Callable[[int], Any] = client.lidar.get_beam_count if cell.what == "inline" else client.lidar.get_beam_angles
-    numbers = itertools.count(1)
-    look = Look("the number that it was asked with", lambda answer: answer.beams)
-    return measure_loop(lambda _: call(next(numbers)), _NOTHING, effort, pid, look, cell.rate_hz)
-
-
-def _measure_bytes(client: Client, size: int, effort: Effort, pid: int | None) -> Measurement:
-    """Time a call that is answered with its own bytes, so that none can be taken for another."""
-    numbers, padding = itertools.count(1), bytes(size - _NUMBER_BYTES)
-
-    def send(_: Any) -> SetStateResponse:
-        return client.transport.call(
-            _ECHO, SetStateRequest(0, next(numbers).to_bytes(_NUMBER_BYTES, "little") + padding)
-        )
-
-    def check(answer: SetStateResponse) -> int:
-        if len(answer.observation) != size:
-            raise RemoteProtocolError(f"an answer of {len(answer.observation)} bytes to a request of {size}")
-        return int.from_bytes(answer.observation[:_NUMBER_BYTES], "little")
-
-    return measure_loop(send, _NOTHING, effort, pid, Look("its number and its length", check))

@@ -13,9 +13,10 @@ import shutil
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Container, Generator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +77,11 @@ _KITS = {
 }
 
 
+#: What makes the command that runs the engine of a path.
+_Programs = Callable[[str], list[str]]
 KIT_PATHS = tuple(_KITS)
-#: path -> the kinds of its cells, in the order they are measured; `kit-python` is served as any engine.
-_KINDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("kit-python", *KIT_PATHS), ("exchange", "step")),
-    "limit": ("exchange",),
-    "grpc-batch": ("exchange", "step"),
-}
+#: In the order they are measured; `kit-python` is served as any engine.
+_PATHS = ("kit-python", *KIT_PATHS, "limit", "grpc-batch")
 
 
 def _row(path: str, kind: str = "exchange") -> dict[str, Any]:
@@ -117,7 +116,7 @@ def cases_of(plan: Plan, missing: Container[str] = ()) -> list[Case]:
     cases: list[Case] = []
     for path in plan.paths:
         wait = "spin" if path == "limit" else None
-        cells = [Cell(kind, path, wait, size=1 if kind == "exchange" else BATCH) for kind in _KINDS[path]]
+        cells = [Cell("exchange", path, wait, size=1), *([] if wait else [Cell("step", path, wait, size=BATCH)])]
         cases += [] if path in missing else [Case(path, wait, tuple(cells))]
     return cases
 
@@ -132,7 +131,7 @@ def plan_of_kits(transports: Sequence[str], waits: Sequence[str] | None, *, roun
             f"--between {','.join(transports)}: the engines of this suite are served over shm",
             hint="write --between grpc,shm or --between shm",
         )
-    paths = [path for path in _KINDS if path != "grpc-batch" or "grpc" in transports]
+    paths = [path for path in _PATHS if path != "grpc-batch" or "grpc" in transports]
     options: dict[str, Any] = {"num_envs": BATCH}
     ours = "kit-python" if "kit-c" in missing_paths() else "kit-c"
     return Plan.of(paths, (waits or ("adaptive",))[:1], options, rounds=rounds, quick=quick, ours=ours)
@@ -146,7 +145,7 @@ def prepare(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: i
     """
     plan = plan_of_kits(transports, waits, rounds=rounds, quick=quick)
     missing = missing_paths()
-    programs = _Programs()
+    programs = _programs()
     return PreparedSuite(
         KITS,
         plan,
@@ -183,19 +182,12 @@ def compiled(path: str, folder: Path) -> list[str]:
     return [*kit.runner, str(program)]
 
 
-class _Programs:
-    """The compiled engines, each compiled once; they go with this object."""
-
-    def __init__(self) -> None:
-        self._folder = tempfile.mkdtemp(prefix="lucky_kits_")
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        self._commands: dict[str, list[str]] = {}
-
-    def command(self, path: str) -> list[str]:
-        """Return the command that runs a kit's engine."""
-        if path not in self._commands:
-            self._commands[path] = compiled(path, Path(self._folder))
-        return self._commands[path]
+def _programs() -> _Programs:
+    """Return what compiles each kit's engine once and returns its command; the engines go with this function."""
+    folder = tempfile.mkdtemp(prefix="lucky_kits_")
+    command = cache(lambda path: compiled(path, Path(folder)))
+    weakref.finalize(command, shutil.rmtree, folder, ignore_errors=True)
+    return command
 
 
 @contextmanager
@@ -208,7 +200,7 @@ def _served(path: str, num_envs: int, wait: str | None, programs: _Programs) -> 
         return
     name = unique_name()
     with ExitStack() as stack:
-        process = ChildProcess(f"engine {path}", [*programs.command(path), name, str(num_envs)])
+        process = ChildProcess(f"engine {path}", [*programs(path), name, str(num_envs)])
         stack.callback(process.stop)
         transport = api.open_transport(f"shm://{name}", load_settings({"wait": wait}))
         yield stack.enter_context(transport), process.pid

@@ -13,7 +13,6 @@ timed part: a stamp at both ends of the frame. All of the frame is looked at aro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -260,8 +259,7 @@ def measure_case(case: Case, plan: Plan) -> dict[Cell, Measurement]:
             own = transport.actions if cell.kind == "in place" else actions
             found[cell] = _measure(transport, envs.get(cell), cell, own, plan, link.pid)
         for env in envs.values():
-            with closing(env):
-                pass
+            env.close()
         return found
 
 

@@ -1,10 +1,15 @@
 """The suite of stubs: gRPC code as it is, over real gRPC and over shared memory.
 
-    unary      a call of about 100 bytes each way, its handler in the pool or marked inline, flat out or at 50 Hz
+    unary      a call of about 100 bytes each way, its handler in the pool or marked inline, flat out or 50, 100 and
+               1,000 times a second, beside as many bytes through two pipes
     stream     messages of 1 kB from the server, as fast as they come
     callers    16 threads of one client on one channel, each calling flat out
     bytes      a call that sends 1 kB to 64 MB and gets them back
-    aio        the unary call once more, awaited one at a time; channel and server are those of asyncio
+    futures    20 calls that are started, then waited for
+    channel    the unary call, each time on a new channel, which is closed behind it
+    absent     the same where there is no server, until it fails
+    aio        the unary call once more, awaited one at a time or 20 gathered; channel and server are those of asyncio
+    uvloop     the same on event loops of uvloop, where it is installed
     program    the unary call of a whole program to another, over shm both under `lucky-transport run`
 
 All cells of a case share its processes and its channel; a comparison is between cases of one round. What is compared
@@ -33,35 +38,46 @@ from lucky_transport_migration.bench.suite import (
     marks,
 )
 
+#: Calls a second of the paced rows.
+_RATES = (OPEN_LOOP_HZ, 100, 1000)
 _TCP, _SHM = marks("unary", "grpc-tcp", "pool"), marks("unary", "shm", "pool")
+#: What is measured, how many times as long it takes over TCP at least, and the marks of its rows.
+_TIMES = (
+    ("unary, pool, adaptive", 15, "unary", "pool", None),
+    ("server streaming of 1 kB messages", 20, "stream", "", None),
+    ("16 concurrent callers", 8, "callers", "", None),
+    ("200 kB there and back", 5, "bytes", "", 200_000),
+    ("1 MB there and back", 5, "bytes", "", 1_000_000),
+    ("64 MB there and back", 2.5, "bytes", "", 64_000_000),
+    ("20 futures at once", 4, "futures", "", None),
+    ("a channel for each call", 1, "channel", "", None),
+    ("a call to an absent server", 1, "absent", "", None),
+    ("asyncio, one at a time", 3, "aio", "", None),
+    ("asyncio, 20 at a time", 1.5, "aio", "together", None),
+)
 STUB_TARGETS: tuple[SpeedTarget, ...] = (
-    SpeedTarget("unary, pool, adaptive: gRPC over TCP over shm", "at least", 15, "times", _TCP, _SHM),
+    *(
+        SpeedTarget(
+            f"{name}: gRPC over TCP over shm", "at least", goal, "times",
+            marks(kind, "grpc-tcp", what, size), marks(kind, "shm", what, size),
+        )
+        for name, goal, kind, what, size in _TIMES
+    ),
     SpeedTarget(
         "unary, pool, adaptive: gRPC over a unix socket over shm", "at least", 12, "times",
         marks("unary", "grpc-unix", "pool"), _SHM,
     ),
-    SpeedTarget(
-        "unary, pool, block: gRPC over TCP over shm", "at least", 4, "times",
-        _TCP, marks("unary", "shm", "pool", wait="block"),
-    ),
-    SpeedTarget(
-        "server streaming of 1 kB messages: gRPC over TCP over shm", "at least", 20, "times",
-        marks("stream", "grpc-tcp"), marks("stream", "shm"),
-    ),
-    SpeedTarget(
-        "16 concurrent callers: gRPC over TCP over shm", "at least", 8, "times",
-        marks("callers", "grpc-tcp"), marks("callers", "shm"),
-    ),
-    *(
-        SpeedTarget(
-            f"{decimal_text(size)} there and back: gRPC over TCP over shm", "at least", 5, "times",
-            marks("bytes", "grpc-tcp", size=size), marks("bytes", "shm", size=size),
-        )
-        for size in (200_000, 1_000_000)
-    ),
+    SpeedTarget("unary, pool, block: gRPC over TCP over shm", "at least", 4, "times", _TCP, _SHM | {"wait": "block"}),
     SpeedTarget(
         "CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP", "at most", 0.2, "times",
         _SHM, _TCP, "cpu_us_each",
+    ),
+    *(
+        SpeedTarget(
+            f"unary, pool, {rate} a second: shm over two pipes", "at most", 8, "times",
+            _SHM | {"rate_hz": rate}, marks("unary", "pipes", "pool", rate_hz=rate),
+        )
+        for rate in _RATES
     ),
 )  # fmt: skip
 
@@ -74,9 +90,14 @@ STUBS = BenchSuite(
         "stream": "server streaming of 1 kB messages, per message",
         "callers": "16 concurrent callers of one channel, per call",
         "bytes": "unary call of a generated stub with bytes there and back",
-        "aio": "unary call of a generated stub, asyncio on both sides",
+        "futures": "20 futures of one channel at once, all of them",
+        "channel": "unary call on a channel of its own",
+        "absent": "unary call to an absent server, until it fails",
+        "aio": "unary call of a generated stub, asyncio on both sides{what}",
+        "uvloop": "unary call of a generated stub, uvloop on both sides{what}",
         "program": "unmodified program and its server, per call",
     },
+    forms={"together": ", 20 at a time, all of them"},
     sizes={"bytes": decimal_text},
     targets=STUB_TARGETS,
 )
@@ -92,9 +113,11 @@ _WAYS = {"grpc": ("grpc-tcp", "grpc-unix"), "shm": ("shm",)}
 _OPTIONS = {"text_chars": 100, "item_bytes": 1000, "callers": 16}
 
 _CALLS = [
-    *(("unary", what, None, rate) for rate in (None, OPEN_LOOP_HZ) for what in ("pool", "inline")),
-    *(("stream", "", None, None), ("callers", "", None, None)),
+    *(("unary", "pool", None, rate) for rate in (None, *_RATES)),
+    *(("unary", "inline", None, rate) for rate in (None, OPEN_LOOP_HZ)),
+    *((kind, "", None, None) for kind in ("stream", "callers", "futures", "channel", "absent")),
 ]
+_AIO = [(form, None, None) for form in ("", "together")]
 
 
 def cases_of(plan: Plan) -> list[Case]:
@@ -102,7 +125,9 @@ def cases_of(plan: Plan) -> list[Case]:
     return [
         *call_cases(plan, _CALLS, in_each_wait="unary"),
         *call_cases(plan, BYTES, "sizes"),
-        *call_cases(plan, [("aio", "", None, None)], "asyncio"),
+        Case("pipes", None, tuple(Cell("unary", "pipes", what="pool", rate_hz=rate) for rate in _RATES)),
+        *call_cases(plan, [("aio", *row) for row in _AIO], "asyncio"),
+        *(call_cases(plan, [("uvloop", *row) for row in _AIO], "uvloop") if find_spec("uvloop") else ()),
         *call_cases(plan, [("program", "", None, None)], "program", paths=("grpc-tcp", "shm")),  # connect to a port
     ]
 

@@ -1,7 +1,5 @@
 """An env in a process of its own that raises, or ends its process: an error or a death, over every transport."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -5,8 +5,6 @@
 The other user is a process that gives root up for a user id that is free on this machine.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -5,8 +5,6 @@
 What it tries is what a hostile user of the same machine can: guess the names, read, write, connect, and listen.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Each attack runs in a process of its own, which says what it saw and how it ended.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import signal
@@ -271,29 +269,36 @@ print(made("one again")[1].is_lost)
 
 
 _FAULTS = """
-import mmap, resource, sys
+import mmap, resource, sys, threading
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
-memory = mmap.mmap(-1, (1 << 20) + (8 << 20))
-arena = {"arena": 1 << 20, "arena_bytes": 8 << 20}
+memory = mmap.mmap(-1, (1 << 20) + (64 << 20))
+arena = {"arena": 1 << 20, "arena_bytes": 64 << 20}
 writer, reader = open_writer(memory, 0, 1 << 19, **arena), open_reader(memory, 0, 1 << 19, **arena)
 record = bytes(int(sys.argv[1]))
-for number in range(40):
-    if number == 20:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    kept = []
-    for _ in range(5):  # several at once, all of them gone before the next come
-        assert writer.try_push(record)
-        kept.append(reader.try_pop())
-print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 20)
+
+def pass_some():
+    for number in range(12):
+        if number == 6:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        kept = []
+        for _ in range(3):  # several at once, all of them gone before the next come
+            assert writer.try_push(record)
+            kept.append(bytearray(reader.try_pop()))  # copied once more, as a parser does
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 6)
+
+thread = threading.Thread(target=pass_some)
+thread.start() if sys.argv[2] == "thread" else pass_some()
 """
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators keep memory by other rules")
-@pytest.mark.parametrize("length", [40_000, 100_000, 1_000_000])
-def test_messages_that_come_again_are_put_where_the_last_ones_were(length: int) -> None:
+@pytest.mark.parametrize(
+    ("length", "where"), [(40_000, "main"), (100_000, "main"), (1_000_000, "main"), (36_000_000, "thread")]
+)
+def test_messages_that_come_again_are_put_where_the_last_ones_were(length: int, where: str) -> None:
     """Memory that goes back to the system with each message comes back page by page: that many faults for each."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    command = [sys.executable, "-c", _FAULTS, str(length)]
+    command = [sys.executable, "-c", _FAULTS, str(length), where]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert float(done.stdout) < length // PAGESIZE
 

@@ -1,18 +1,15 @@
 """A bench and a demo in this process, the suite of engines in other languages, and the servers of pairs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from lucky_transport.cli.main import cli
 from lucky_transport.errors import ConfigError, EngineFailed, NotReachable, PeerTimeout
 from lucky_transport_migration.bench.demo import COMPARED_STEPS, PATHS
 from lucky_transport_migration.bench.reading import headlines
@@ -23,20 +20,8 @@ from lucky_transport_migration.bench.stubs.programs import serving
 from lucky_transport_migration.bench.suite import check_targets, marks
 from lucky_transport_migration.bench.suites import kits
 from lucky_transport_migration.bench.suites.kits import BATCH, KIT_PATHS, KITS, plan_of_kits
-from lucky_transport_migration.bench.suites.steps import COPY, IDLE, PACED_ENVS, STEPPING, plan_of, prepare
 from lucky_transport_migration.units import times_text
-
-
-def test_a_bench_in_process_runs_all_its_pieces() -> None:
-    plan = plan_of(IDLE, ("inproc",), (1, 3), None, {"obs_size": 5, "act_size": 2}, rounds=2, quick=True)
-    told: list[str] = []
-    prepared = prepare(plan)
-    result = prepared.run("lucky-transport bench", told.append)
-    assert len(told) == prepared.pieces
-    batches = {row["size"] for row in result["rows"] if row["path"] == "inproc" and row["kind"] != "frame"}
-    assert batches == {1, 3, PACED_ENVS}
-    assert {row["what"] for row in result["rows"]} == {IDLE, COPY, STEPPING}
-    json.dumps(result, allow_nan=False)
+from tests.support.command import invoke
 
 
 def result_of(rows: dict[tuple[str, str], dict[str, float]]) -> dict[str, Any]:
@@ -145,8 +130,7 @@ def test_a_server_that_does_not_end_by_itself_is_killed(monkeypatch: pytest.Monk
 pytest.importorskip("grpc")
 
 
-def demo(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["demo", *arguments])
+demo = partial(invoke, "demo")
 
 
 @pytest.fixture(scope="module")

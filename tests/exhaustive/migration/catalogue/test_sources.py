@@ -1,20 +1,19 @@
 """Services made known before a program has called them: from a .proto, a file of descriptors, or their server."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from lucky_transport.cli.main import cli
+from tests.support.command import invoke
 from tests.support.weather import WeatherPrograms
 
 pytest.importorskip("google.protobuf")
@@ -40,8 +39,7 @@ def target(weather: WeatherPrograms, request: pytest.FixtureRequest) -> Iterator
             server.terminate()
 
 
-def stage(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["stage", *arguments])
+stage = partial(invoke, "stage")
 
 
 def assert_known(done: Result) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lucky_transport_migration.evidence.record import EQUAL, NOT_COMPARED, Evidence, SideResult
+from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.gate.latency import Pairs, Tails
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.method import judge_method
@@ -180,7 +180,7 @@ def gate(folder: Path, stage: str, slowness: Slowness, seed: int = 0) -> Report:
             decision = decider.decide(READ)
             primary = SideResult(decision.primary, us=us[decision.primary], items=1)
             shadow = SideResult(decision.shadow, us=us[decision.shadow], items=1) if decision.shadow else None
-            verdict = EQUAL if shadow else NOT_COMPARED
+            verdict = "equal" if shadow else "not_compared"
             one = Evidence(READ, decision.stage, primary, shadow, verdict=verdict, request=f"{index:x}", at=_AT)
             lines.write(one.write())
     return command("lucky_transport_migration.cli.gate")

@@ -1,7 +1,5 @@
 """The proof that typed calls are answered alike, and that it finds what is not."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -203,7 +201,7 @@ def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
 
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-STEPS = 100
+STEPS = 200
 
 
 @pytest.mark.parametrize(
@@ -226,9 +224,3 @@ def test_a_trajectory_is_the_same_bit_for_bit(engine: str, between: tuple[str, .
         assert counts.steps >= STEPS
         assert counts.terminations > 0
         assert min(counts.resets.values()) > 0, "resets of all, of one and of some envs"
-
-
-@pytest.mark.parametrize("between", [("inproc", "grpc"), ("inproc", "shm")])
-def test_all_methods_of_the_toy_are_answered_alike(between: tuple[str, ...], few_items: None) -> None:
-    outcome = prove_commands("toy", between, count=4, seed=1)
-    assert outcome.equal, outcome.sentence

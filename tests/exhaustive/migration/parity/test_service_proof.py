@@ -1,7 +1,5 @@
 """A server of a team's own is compared over TCP and in shared memory, and each planted difference is found."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess
@@ -10,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from lucky_transport.cli.main import cli
 from lucky_transport_migration.catalogue.catalogue import Catalogue
 from lucky_transport_migration.catalogue.descriptors import methods_in
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, ITSELF, NOT_COMPARED, read_folder
-from lucky_transport_migration.recording.asking import requests_of
-from lucky_transport_migration.recording.entries import MASKED, PROTOBUF, Header, RecordedCall, Recording, line_of
+from lucky_transport_migration.evidence.record import ITSELF, read_folder
+from lucky_transport_migration.recording.entries import Header, RecordedCall, Recording, line_of
+from lucky_transport_migration.recording.replay_call import requests_of
+from tests.exhaustive.planted.test_answers_by_tool import ROOT
+from tests.exhaustive.planted.test_answers_by_tool import server as answering_server
+from tests.support.command import invoke
 from tests.support.waiting import PATIENCE_S, until, until_none_left
 from tests.support.weather import SERVICE, WeatherPrograms
 
@@ -28,7 +28,7 @@ _FORECAST = f"/{SERVICE}/GetForecast"
 def parity(weather: WeatherPrograms, *options: str, server: tuple[str, ...] = (), describe: bool = True) -> Result:
     command = shlex.join(weather.server("PORT", *server)).replace("PORT", "{port}")
     described = ("--proto", str(weather.proto)) if describe else ()
-    return CliRunner().invoke(cli, ["parity", "--server", command, *described, *options])
+    return invoke("parity", "--server", command, *described, *options)
 
 
 def test_a_server_that_answers_alike_is_equal_in_all_methods_and_makes_evidence(
@@ -41,40 +41,31 @@ def test_a_server_that_answers_alike_is_equal_in_all_methods_and_makes_evidence(
     assert found["equal"] is True
     assert set(found["methods"]) == {one.name for one in Catalogue(folder) if one.name.startswith(f"/{SERVICE}/")}
     lines = list(read_folder(folder))
-    assert len(lines) == found["calls"] == 49
-    assert {(one.kind, one.verdict) for one in lines} == {("parity", EQUAL)}
+    assert len(lines) == found["calls"] >= 8 * len(found["methods"])
+    assert {(one.kind, one.verdict) for one in lines} == {("parity", "equal")}
     assert "trailing metadata" in found["aspects"]
     assert found["late"] == len(found["methods"])
 
 
 PLAIN_PROTO = """
 syntax = "proto3";
-package lab;
-message Nothing {}
-service Plain { rpc Ask(Nothing) returns (Nothing); }
-"""
-PLAIN_SERVER = """
-import sys
-from concurrent import futures
-import grpc
-server = grpc.server(futures.ThreadPoolExecutor(2))
-ask = grpc.unary_unary_rpc_method_handler(lambda request, context: request)
-server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("lab.Plain", {"Ask": ask}),))
-server.add_insecure_port(f"127.0.0.1:{sys.argv[1]}")
-server.start()
-server.wait_for_termination()
+package plants.v1;
+import "google/protobuf/empty.proto";
+import "google/protobuf/struct.proto";
+service Plants { rpc Get(google.protobuf.Empty) returns (google.protobuf.Struct); }
 """
 
 
-def test_a_method_whose_request_carries_nothing_is_called_as_often_as_others(tmp_path: Path) -> None:
+def test_a_method_whose_request_carries_nothing_is_called_as_often_as_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     (tmp_path / "plain.proto").write_text(PLAIN_PROTO)
-    (tmp_path / "server.py").write_text(PLAIN_SERVER)
-    command = f"{shlex.join([sys.executable, str(tmp_path / 'server.py')])} {{port}}"
     options = ["--proto", str(tmp_path / "plain.proto"), "--requests", "40", "--evidence", str(tmp_path / "seen")]
-    done = CliRunner().invoke(cli, ["parity", "--server", command, *options, "--json"])
+    done = invoke("parity", "--server", answering_server(), *options, "--json")
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["methods"]["/lab.Plain/Ask"]["calls"] == 40
-    assert [one.verdict for one in read_folder(tmp_path / "seen")] == [EQUAL] * 40
+    assert json.loads(done.stdout)["methods"]["/plants.v1.Plants/Get"]["calls"] == 40
+    assert [one.verdict for one in read_folder(tmp_path / "seen")] == ["equal"] * 40
 
 
 def test_a_planted_difference_is_found_with_the_smallest_request(weather: WeatherPrograms) -> None:
@@ -109,12 +100,12 @@ def recording(path: Path, weather: WeatherPrograms, *calls: RecordedCall) -> Pat
 
 
 #: Requests that no other part of these tests draws: fields by their numbers, texts by their length.
-_NOWHERE = RecordedCall(_FORECAST, PROTOBUF, requests=(b"\n\x07nowhere",), code="NOT_FOUND")
+_NOWHERE = RecordedCall(_FORECAST, "protobuf", requests=(b"\n\x07nowhere",), code="NOT_FOUND")
 _OSLO = RecordedCall(
-    _FORECAST, PROTOBUF, requests=(b"\n\x04Oslo\x10\x03",), items=(b"",), metadata=(("team", "a"), ("token", MASKED))
+    _FORECAST, "protobuf", requests=(b"\n\x04Oslo\x10\x03",), items=(b"",), metadata=(("team", "a"), ("token", "***"))
 )
-_WATCH = RecordedCall(f"/{SERVICE}/WatchForecast", PROTOBUF, requests=(b"\x10\x03",), items=(b"",), left=True)
-_LEFT = RecordedCall(f"/{SERVICE}/WatchForecast", PROTOBUF, requests=(b"\x10\x03",), left=True)
+_WATCH = RecordedCall(f"/{SERVICE}/WatchForecast", "protobuf", requests=(b"\x10\x03",), items=(b"",), left=True)
+_LEFT = RecordedCall(f"/{SERVICE}/WatchForecast", "protobuf", requests=(b"\x10\x03",), left=True)
 
 
 def test_recorded_calls_are_made_in_their_order_and_compared(weather: WeatherPrograms, tmp_path: Path) -> None:
@@ -158,7 +149,7 @@ def test_a_recorded_call_has_the_metadata_and_the_deadline_that_it_had(
 def test_a_server_that_is_slow_to_start_is_named_with_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUCKY_START_TIMEOUT_S", "0.5")
     server = f"{sys.executable} -c 'import time; time.sleep(600)' {{port}}"
-    done = CliRunner().invoke(cli, ["parity", "--server", server])
+    done = invoke("parity", "--server", server)
     assert done.exit_code == 1
     assert "within start_timeout_s = 0.5" in done.output
     assert "a slow one needs a longer start_timeout_s" in done.output
@@ -200,7 +191,7 @@ def of_changed(weather: WeatherPrograms, folder: Path, old: str, new: str, *opti
         f"import sys; sys.path.insert(0, {str(weather.folder)!r})\n{text.replace(old, new)}"
     )
     command = f"{shlex.join([sys.executable, str(folder / 'server.py'), '--port'])} {{port}}"
-    return CliRunner().invoke(cli, ["parity", "--server", command, "--proto", str(weather.proto), *options])
+    return invoke("parity", "--server", command, "--proto", str(weather.proto), *options)
 
 
 def test_a_server_that_differs_from_itself_is_told_apart(weather: WeatherPrograms, tmp_path: Path) -> None:
@@ -210,9 +201,9 @@ def test_a_server_that_differs_from_itself_is_told_apart(weather: WeatherProgram
     assert done.exit_code == 1
     last = done.output.splitlines()[-1]
     assert last.startswith("NOT COMPARED: the server differs from itself in Weather/GetForecast")
-    assert [one.kind for one in read_folder(folder) if one.verdict == DIFFERENT] == ["aa"]
-    assert [one.why for one in read_folder(folder) if one.verdict == NOT_COMPARED] == [ITSELF]
-    done = CliRunner().invoke(cli, ["signoff", str(folder), "--report", str(tmp_path / "page")])
+    assert [one.kind for one in read_folder(folder) if one.verdict == "different"] == ["aa"]
+    assert [one.why for one in read_folder(folder) if one.verdict == "not_compared"] == [ITSELF]
+    done = invoke("signoff", str(folder), "--report", str(tmp_path / "page"))
     page = (tmp_path / "page" / "signoff.md").read_text()
     assert "- Weather/GetForecast: the server differs from itself in it, asked the same twice over gRPC." in page
 
@@ -277,7 +268,7 @@ def test_without_a_description_reflection_is_asked_and_else_both_options_named(w
     ],
 )
 def test_wrong_use_is_refused_with_what_to_do(options: tuple[str, ...], text: str) -> None:
-    done = CliRunner().invoke(cli, ["parity", *options])
+    done = invoke("parity", *options)
     assert done.exit_code == (2 if " with --" in text else 1), done.output
     assert isinstance(done.exception, SystemExit)
     assert text in done.output

@@ -1,7 +1,5 @@
 """Work that is shared by processes: the order of the results, errors that name a file, and no process left behind."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -3,8 +3,6 @@
 Run it as root: a second user makes the other user's files.
 """
 
-from __future__ import annotations
-
 import logging
 import shutil
 import tempfile

@@ -3,8 +3,6 @@
 # pyright: basic, reportMissingImports=false
 # Reason: luckyrobots ships no types, and is installed only where its compatibility is tested.
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -13,12 +11,13 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+import grpc
+
 from lucky_transport.engine import RESET
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages import SetActionGroupResponse
 from lucky_transport.serving import Serving
 from lucky_transport.testing.suite import every, open_reference
-from lucky_transport_grpc.runtime import grpc
+from tests.support.scripted_engine import ScriptedEngine
 
 try:
     import luckyrobots
@@ -67,19 +66,15 @@ def test_what_an_engine_has_not_is_unimplemented_and_a_handler_gets_what_it_has(
 ) -> None:
     taken: list[Any] = []
 
-    class Grouped(ToyEngine):
-        @property
-        def services(self) -> Any:
-            return {"/hazel.rpc.AgentService/SetActionGroup": self._take}
-
-        def _take(self, request: Any) -> SetActionGroupResponse:
-            taken.append((request.group.group_name, request.group.actions, request.group.action_indices))
-            return SetActionGroupResponse(True)
+    def take(request: Any) -> SetActionGroupResponse:
+        taken.append((request.group.group_name, request.group.actions, request.group.action_indices))
+        return SetActionGroupResponse(True)
 
     plain = client(serve())
     assert refused(plain.set_action_group, "legs", [0.5], [1]).code() is grpc.StatusCode.UNIMPLEMENTED
     assert refused(plain.get_mujoco_info, "agent_0").code() is grpc.StatusCode.UNIMPLEMENTED
-    assert client(serve(Grouped())).set_action_group("legs", [0.5], [1])
+    grouped = ScriptedEngine(services={"/hazel.rpc.AgentService/SetActionGroup": take})
+    assert client(serve(grouped)).set_action_group("legs", [0.5], [1])
     assert taken == [("legs", [0.5], [1])]
 
 

@@ -3,8 +3,6 @@
 They drive our engines, and our client sends what they send.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import dataclass

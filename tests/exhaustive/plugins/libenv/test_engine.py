@@ -1,32 +1,28 @@
 """A library as an engine: alone in its handle, sharing one, bound to this memory and then to that."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from lucky_transport import api
 from lucky_transport.engine import HOLD, RESET, Buffers
-from lucky_transport.errors import ConfigError, EngineFailed, SpecError, Unimplemented
-from lucky_transport.host.host import Host
-from lucky_transport.inproc import InprocTransport
+from lucky_transport.errors import ConfigError, SpecError, Unimplemented
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import views
 from lucky_transport.testing.contract import EngineContract
+from lucky_transport.testing.suite import open_reference
 from lucky_transport.testing.trajectories import Move, first_difference, random_actions, record_frames
-from lucky_transport.transport import Frame
-from lucky_transport_libenv.engine import LibenvEngine
+from lucky_transport.transport import Frame, Transport
+from lucky_transport_libenv.engine import SEEDS
 from lucky_transport_libenv.env_slice import EnvSlice, Places
 from lucky_transport_libenv.library import Library
-from lucky_transport_libenv.options import LibenvSettings
-from lucky_transport_libenv.seeds import SEEDS
 from lucky_transport_libenv.spaces import batch_spec
-from tests.plugins.libenv.conftest import bound
+from tests.plugins.libenv.conftest import bound, made
 
 N = 4
 
@@ -34,15 +30,15 @@ N = 4
 class AloneContract(EngineContract):
     """Each env in a handle of its own: nothing is missing then."""
 
-    settings = LibenvSettings(handles=N, seed_option="seed")
+    settings: ClassVar[dict[str, Any]] = {"handles": N, "seed_option": "seed"}
     sample: str
 
     @pytest.fixture(autouse=True)
     def _sample(self, sample: str) -> None:
         self.sample = sample
 
-    def make_engine(self, num_envs: int) -> LibenvEngine:
-        return LibenvEngine(self.sample, num_envs, {"episode_steps": 15}, self.settings, seed=3)
+    def make_engine(self, num_envs: int) -> Any:
+        return made(self.sample, num_envs, episode_steps=15, libenv=self.settings, seed=3)
 
     def test_envs_and_episodes_start_differently(self, spec: BatchSpec) -> None:
         """As in the suite, but for the episodes: a reset of an env that is at a start leaves it there."""
@@ -60,19 +56,19 @@ class TestAlone(AloneContract):
 
 
 class TestAloneInThreads(AloneContract):
-    settings = LibenvSettings(handles=N, threads=2, seed_option="seed")
+    settings: ClassVar[dict[str, Any]] = {"handles": N, "threads": 2, "seed_option": "seed"}
 
 
 @contextmanager
-def driven(library: str, num_envs: int = N, seed: int = 3, **settings: Any) -> Generator[InprocTransport]:
+def driven(library: str, num_envs: int = N, seed: int = 3, **settings: Any) -> Generator[Transport]:
     """Yield a client of the sample."""
-    told = LibenvSettings(seed_option="seed", **settings)
-    engine = LibenvEngine(library, num_envs, {"episode_steps": 15}, told, seed)
-    with closing(Host(engine)) as host, closing(InprocTransport(host)) as client:
+    told = {"seed_option": "seed", **settings}
+    engine = made(library, num_envs, episode_steps=15, libenv=told, seed=seed)
+    with open_reference(engine) as client:
         yield client
 
 
-def from_the_start(client: InprocTransport, steps: int) -> list[Move]:
+def from_the_start(client: Transport, steps: int) -> list[Move]:
     """Return a reset of all envs and random steps after it."""
     generator = np.random.default_rng(0)
     moves: list[Move] = [(random_actions(client.spec, generator), None) for _ in range(steps)]
@@ -80,7 +76,7 @@ def from_the_start(client: InprocTransport, steps: int) -> list[Move]:
     return moves
 
 
-def steps_to_the_end(client: InprocTransport) -> Frame:
+def steps_to_the_end(client: Transport) -> Frame:
     """Return the frame in which the first episode of all envs ends."""
     client.step(client.actions, every(RESET))
     frames = [client.step(client.actions).terminated.any() for _ in range(14)]
@@ -139,7 +135,7 @@ def test_an_ended_env_rests_for_a_step_while_the_others_go_on(sample: str) -> No
         assert infos_now(client).tolist() == [2, 1, 2, 2]
 
 
-def infos_now(client: InprocTransport) -> NDArray[Any]:
+def infos_now(client: Transport) -> NDArray[Any]:
     """Return the ticks after one more step, less that step."""
     views(client.actions, client.spec.action_parts)["button",][:] = 0
     frame = client.step(client.actions)
@@ -153,7 +149,7 @@ def test_the_spec_says_what_a_shared_handle_cannot_do(sample: str) -> None:
 
 
 def test_what_a_shared_handle_cannot_do_is_refused_and_changes_nothing(sample: str) -> None:
-    with bound(LibenvEngine(sample, N)) as (engine, buffers):
+    with bound(made(sample, N)) as (engine, buffers):
         engine.step(every(RESET))
         engine.step(None)
         before = buffers.observations.tobytes()
@@ -168,7 +164,7 @@ def test_what_a_shared_handle_cannot_do_is_refused_and_changes_nothing(sample: s
 
 def test_handles_of_several_rows_are_told_apart(sample: str) -> None:
     """Two handles of two rows: one can be reset and held as a whole while the other steps."""
-    with bound(LibenvEngine(sample, N, settings=LibenvSettings(handles=2))) as (engine, buffers):
+    with bound(made(sample, N, libenv={"handles": 2})) as (engine, buffers):
         ticks = views(buffers.observations, engine.spec.info_parts)["ticks",]
         engine.step(every(RESET))
         engine.step(None)
@@ -187,10 +183,10 @@ def test_a_second_driver_goes_on_where_the_first_was(sample: str) -> None:
         moves = from_the_start(undisturbed, 14)
         expected = record_frames(undisturbed, moves)
     pieces: list[dict[str, NDArray[Any]]] = []
-    engine = LibenvEngine(sample, N, {"episode_steps": 15}, LibenvSettings(seed_option="seed"), 3)
-    with closing(Host(engine)) as host:
+    engine = made(sample, N, episode_steps=15, libenv={"seed_option": "seed"}, seed=3)
+    with api.serve(engine, "inproc:") as serving:
         for start in (0, 5, 10):
-            with closing(InprocTransport(host)) as client:
+            with api.open_transport(serving.endpoints[0]) as client:
                 pieces.append(record_frames(client, moves[start : start + 5]))
     found = {name: np.concatenate([piece[name] for piece in pieces]) for name in expected if name != "seq"}
     expected.pop("seq")
@@ -242,14 +238,14 @@ def test_seeds_that_cannot_be_kept_are_refused(sample: str, request_: SetSeedsRe
 
 def test_without_a_name_for_it_there_is_no_seed(sample: str) -> None:
     with pytest.raises(SpecError, match="has no seeds; name the library's option"):
-        LibenvEngine(sample, seed=1)
+        made(sample, seed=1, libenv={})
 
 
 # the library's own functions
 
 
 def test_a_state_that_was_kept_can_be_returned_to(sample: str) -> None:
-    with bound(LibenvEngine(sample, N, {"seed": 5})) as (engine, buffers):
+    with bound(made(sample, N, seed=5)) as (engine, buffers):
         engine.step(every(RESET))
         engine.step(None)
         state, seen = engine.get_state(2), buffers.observations[2].tobytes()
@@ -264,16 +260,11 @@ def test_a_state_that_was_kept_can_be_returned_to(sample: str) -> None:
 
 @pytest.mark.parametrize("env", [-1, 4])
 def test_a_state_of_no_env_is_refused(sample: str, env: int) -> None:
-    with closing(LibenvEngine(sample, N)) as engine, pytest.raises(SpecError, match=f"env {env}: expected 0 to 3"):
+    with closing(made(sample, N)) as engine, pytest.raises(SpecError, match=f"env {env}: expected 0 to 3"):
         engine.get_state(env)
 
 
 # what goes wrong in the making
-
-
-def test_a_library_that_makes_nothing_is_an_error(sample: str) -> None:
-    with pytest.raises(EngineFailed, match=r"libenv_make gave no env.*makes_nothing"):
-        LibenvEngine(sample, 2, {"makes_nothing": True})
 
 
 @pytest.mark.parametrize(
@@ -287,14 +278,12 @@ def test_a_library_that_makes_nothing_is_an_error(sample: str) -> None:
         ([], SpecError, "expected a dict"),
     ],
 )
-def test_settings_that_are_none_are_refused(values: Any, kind: type[Exception], words: str) -> None:
+def test_settings_that_are_none_are_refused(sample: str, values: Any, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
-        LibenvSettings.of(values)
+        made(sample, libenv=values)
 
 
-@pytest.mark.parametrize(
-    ("num_envs", "values"), [(0, {}), (4, {"handles": 3}), (4, {"handles": 0}), (2, {"threads": 2})]
-)
-def test_settings_that_do_not_fit_the_batch_are_refused(num_envs: int, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("num_envs", "values"), [(4, {"handles": 3}), (4, {"handles": 0}), (2, {"threads": 2})])
+def test_settings_that_do_not_fit_the_batch_are_refused(sample: str, num_envs: int, values: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
-        LibenvSettings.of(values).check(num_envs)
+        made(sample, num_envs, libenv=values)

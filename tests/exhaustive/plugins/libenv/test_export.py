@@ -1,7 +1,5 @@
 """An engine as a library: loaded again by our own libenv engine it is what it was, and its end is seen."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -13,18 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from lucky_transport import api
-from lucky_transport.cli.main import cli
 from lucky_transport.engine import RESET
 from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra
 from lucky_transport.shm.segment import segment_files
-from lucky_transport.shm.segment.segment_files import SegmentInfo
 from lucky_transport.spec.composite import views
-from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.export.build import build
-from tests.plugins.libenv.conftest import bound
+from tests.plugins.libenv.conftest import bound, made
+from tests.support.command import invoke
 from tests.support.waiting import PATIENCE_S, until, until_none_left
 
 HERE = Path(__file__).parents[3] / "plugins" / "libenv"
@@ -48,7 +43,7 @@ def _nothing_is_left() -> Generator[None]:
     until_none_left(lambda: {found.name for found in segment_files.find() if _is_ours(found)} - before)
 
 
-def _is_ours(found: SegmentInfo) -> bool:
+def _is_ours(found: Any) -> bool:
     """True when this process is its client or an ancestor of its engine: other test runs have segments too."""
     pid = found.engine_pid
     while pid not in (0, os.getpid()):
@@ -61,7 +56,7 @@ def _is_ours(found: SegmentInfo) -> bool:
 
 def stepped_as_a_library(path: str, steps: int, actions: Any, **options: Any) -> list[dict[str, Any]]:
     """Return what the library shows at its start and after each step: tensors, reward and first."""
-    with bound(LibenvEngine(path, N, options)) as (engine, buffers):
+    with bound(made(path, N, **options)) as (engine, buffers):
         seen: list[dict[str, Any]] = []
         for step in range(steps + 1):
             if step:
@@ -141,7 +136,7 @@ def test_an_option_that_the_engine_does_not_take_is_said(
     toy: str, options: dict[str, Any], words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(EngineFailed, match="libenv_make gave no env"):
-        LibenvEngine(toy, N, options)
+        made(toy, N, **options)
     assert words in capfd.readouterr().err
 
 
@@ -181,7 +176,7 @@ def hosted(program: str, *arguments: str, **environment: str) -> subprocess.Comp
     return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
-def engine_of(client: subprocess.Popen[str]) -> SegmentInfo:
+def engine_of(client: subprocess.Popen[str]) -> Any:
     (found,) = [one for one in segment_files.find() if one.client_pid == client.pid]
     return found
 
@@ -255,7 +250,7 @@ def test_a_line_of_the_engine_that_cannot_be_read_is_said_and_not_skipped(
     python.chmod(0o700)
     build("toy", tmp_path / "libtoy.so", options={}, python=str(python))
     with pytest.raises(EngineFailed, match="libenv_make gave no env"):
-        LibenvEngine(str(tmp_path / "libtoy.so"), N)
+        made(str(tmp_path / "libtoy.so"), N)
     assert words in capfd.readouterr().err
 
 
@@ -316,7 +311,7 @@ def test_a_forked_child_is_refused_and_harms_nothing(toy: str) -> None:
 
 def test_the_command_writes_a_library_and_says_what_is_in_it(compiler: str, tmp_path: Path) -> None:
     path = tmp_path / "libcart.so"
-    done = CliRunner().invoke(cli, ["export-libenv", "gymnasium:CartPole-v1", "--output", str(path)])
+    done = invoke("export-libenv", "gymnasium:CartPole-v1", "--output", str(path))
     assert done.exit_code == 0, done.output
     assert "observation  observation: float32 [4]" in done.output
     assert "action       action: int32 []" in done.output
@@ -325,7 +320,7 @@ def test_the_command_writes_a_library_and_says_what_is_in_it(compiler: str, tmp_
 
 
 def test_the_command_refuses_an_engine_that_libenv_cannot_carry(tmp_path: Path, sample: str) -> None:
-    done = CliRunner().invoke(cli, ["export-libenv", f"libenv:{sample}", "--output", str(tmp_path / "libx.so")])
+    done = invoke("export-libenv", f"libenv:{sample}", "--output", str(tmp_path / "libx.so"))
     assert done.exit_code == 1
     assert "cannot reset one env while the others hold" in done.output
     assert "num=1" in done.output

@@ -1,7 +1,5 @@
 """Finding and loading a library; its spaces, and what it may not say of itself, which is refused by name."""
 
-from __future__ import annotations
-
 import ctypes
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,10 @@ from hypothesis import strategies as st
 from lucky_transport.errors import EngineFailed, SpecError, UnknownName
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import pack
-from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.interface import Space, TensorType
 from lucky_transport_libenv.library import Library, file_name, find
 from lucky_transport_libenv.spaces import read_parts
+from tests.plugins.libenv.conftest import made
 
 
 class TellTale:
@@ -59,7 +57,7 @@ def parts_of(*tensors: TensorType, count: int | None = None) -> Any:
 @pytest.fixture(scope="module")
 def spec(sample: str) -> BatchSpec:
     """The sample's spec at 3 envs."""
-    engine = LibenvEngine(sample, 3)
+    engine = made(sample, 3)
     engine.close()
     return engine.spec
 
@@ -150,7 +148,7 @@ def test_whatever_a_tensor_says_is_understood_or_refused(made: TensorType) -> No
 
 def test_a_library_with_a_space_that_is_not_allowed_is_refused_by_tensor(compile_sample: Any) -> None:
     with pytest.raises(SpecError, match=r"OBSERVATION space: discrete tensor 'goal' goes from 1 to 9"):
-        LibenvEngine(str(compile_sample("low", "-DSAMPLE_LOW=1")))
+        made(str(compile_sample("low", "-DSAMPLE_LOW=1")))
 
 
 def test_a_library_without_observations_is_refused(sample: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +157,7 @@ def test_a_library_without_observations_is_refused(sample: str, monkeypatch: pyt
 
     monkeypatch.setattr("lucky_transport_libenv.spaces.read_parts", nothing)
     with pytest.raises(SpecError, match="OBSERVATION space is empty"):
-        LibenvEngine(sample)
+        made(sample)
 
 
 # finding and loading

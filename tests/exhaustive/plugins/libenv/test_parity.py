@@ -22,8 +22,7 @@ from lucky_transport.errors import EngineFailed, NotReachable, PeerDied, PeerTim
 from lucky_transport.process import unique_name
 from lucky_transport.spec.composite import views
 from lucky_transport.testing.trajectories import first_difference, random_actions, record_env
-from lucky_transport_libenv.engine import LibenvEngine
-from tests.plugins.libenv.conftest import bound
+from tests.plugins.libenv.conftest import bound, made
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
@@ -75,7 +74,7 @@ def test_a_state_that_was_kept_can_be_returned_to_over_every_transport(sample: s
 def test_in_same_step_mode_the_trajectory_is_the_librarys_own(sample: str) -> None:
     """No step is lost at an end: what the env shows is what act and observe give, and there is no final observation."""
     found = trajectory(sample, "inproc://{name}", "SAME_STEP", 1)
-    with bound(LibenvEngine(sample, 4, {"episode_steps": 9, "seed": 5})) as (engine, buffers):
+    with bound(made(sample, 4, episode_steps=9, seed=5)) as (engine, buffers):
         generator = np.random.default_rng(5)
         engine.step(np.full(4, RESET, np.uint8))
         for step in range(1, 41):

@@ -7,8 +7,6 @@ pip download --no-deps --only-binary=:all: --python-version 3.10 --platform many
 python -m zipfile -e procgen-0.10.7-*.whl procgen_files
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

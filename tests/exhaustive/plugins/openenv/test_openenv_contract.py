@@ -1,7 +1,5 @@
 """Agents that play one episode each over OpenEnv's own client show what a transport of the batch shows."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any

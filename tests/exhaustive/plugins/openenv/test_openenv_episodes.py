@@ -1,7 +1,5 @@
 """OpenEnv's own client plays episodes on engines with worlds and on batches."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +14,6 @@ pytest.importorskip("openenv", reason="OpenEnv is not installed: pip install 'lu
 from lucky_transport import api
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorlds
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, ConfigError, NotReachable, PeerTimeout, SessionEnded, Unimplemented
 from lucky_transport.host.host import Host
 from lucky_transport.process import unique_name
@@ -24,6 +21,7 @@ from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.testing.suite import open_reference
 from lucky_transport_openenv.batch_episodes import BatchEpisodes
 from lucky_transport_openenv.options import ServerOptions
+from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the server's own threads too
@@ -31,6 +29,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the
 Serve = Callable[..., Any]
 Client = Callable[..., Any]
 RIGHT: dict[str, Any] = {"action": [{"move_right": True}]}
+#: Of the toy.
+ACTION = [0.0, 0.0]
 LEFT: dict[str, Any] = {"action": [{"move_right": False}]}
 
 
@@ -38,11 +38,6 @@ LEFT: dict[str, Any] = {"action": [{"move_right": False}]}
 def env(serve: Serve, client: Client) -> Any:
     """A client of a cart-pole of its own."""
     return client(serve("cartpole"))
-
-
-def host_of(serving: Any) -> Any:
-    """The sessions behind a server."""
-    return serving.host.sessions
 
 
 # worlds
@@ -89,7 +84,7 @@ def test_clients_play_apart_up_to_the_capacity_and_the_next_one_is_refused(serve
     with pytest.raises(RuntimeError, match="RESOURCE_EXHAUSTED: all 2 episodes are in use; try again"):
         third.reset()
     two.close()
-    until(lambda: len(host_of(serving).ids()) == 1)
+    until(lambda: len(serving.host.sessions.ids()) == 1)
     assert third.reset(seed=1).observation["ticks"] == 0
 
 
@@ -135,9 +130,9 @@ def test_a_world_that_runs_by_itself_does_not_wait_for_a_slow_agent(serve: Serve
     serving = serve("skirmish", rate=500, map="arena")
     env = client(serving)
     env.reset(seed=1)
-    (session,) = host_of(serving).ids()
+    (session,) = serving.host.sessions.ids()
     seen = env.step({"action": []}).observation
-    until(lambda: host_of(serving).state(session).ticks >= seen["ticks"] + 40)  # the agent thinks
+    until(lambda: serving.host.sessions.state(session).ticks >= seen["ticks"] + 40)  # the agent thinks
     later = env.step({"action": []}).observation
     assert later["ticks"] - seen["ticks"] == later["ticks_passed"] >= 40
 
@@ -152,8 +147,8 @@ def test_the_end_that_an_agent_missed_is_what_it_sees_next(serve: Serve, client:
     serving = serve("cartpole", rate=0)
     env = client(serving)
     env.reset(seed=1)
-    (session,) = host_of(serving).ids()
-    until(lambda: host_of(serving).state(session).is_over)
+    (session,) = serving.host.sessions.ids()
+    until(lambda: serving.host.sessions.state(session).is_over)
     result = env.step(RIGHT)
     assert (result.done, result.observation["details"]["result"]) == (True, "fell")
 
@@ -162,11 +157,11 @@ def test_a_server_that_stops_ends_the_steps_that_wait(serve: Serve, client: Clie
     serving = serve("cartpole", rate=0.001)
     env = client(serving)
     env.reset(seed=1)
-    (session,) = host_of(serving).ids()
-    until(lambda: host_of(serving).state(session).ticks == 1)  # which comes at once, the next one after 1000 s
+    (session,) = serving.host.sessions.ids()
+    until(lambda: serving.host.sessions.state(session).ticks == 1)  # which comes at once, the next one after 1000 s
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(env.step, RIGHT)
-        until(lambda: host_of(serving).find(session).world_lock.snapshots.waiting)
+        until(lambda: serving.host.sessions.find(session).world_lock.snapshots.waiting)
         serving.stop(grace_s=0.2)
         assert waiting.exception(PATIENCE_S) is not None
 
@@ -175,7 +170,7 @@ def test_an_episode_without_a_call_for_too_long_ends_and_the_client_is_told(serv
     serving = serve("cartpole", idle=0.1)
     env = client(serving)
     env.reset(seed=1)
-    until(lambda: not host_of(serving).ids())
+    until(lambda: not serving.host.sessions.ids())
     with pytest.raises(RuntimeError, match="ABORTED: the episode was closed, or idle for too long; connect again"):
         env.step(RIGHT)
 
@@ -231,42 +226,33 @@ def test_agents_and_another_driver_keep_each_other_out(serve: Serve, client: Cli
         other.step(zeros)
 
 
-class _Standing(ToyEngine):
-    """Each step but a reset stands until it may `go`."""
-
-    def __init__(self, num_envs: int) -> None:
-        super().__init__(num_envs)
-        self.stands, self.go = threading.Event(), threading.Event()
-
-    def step(self, control: Any) -> None:
-        if not (control == RESET).any():
-            self.stands.set()
-            assert self.go.wait(PATIENCE_S)
-        super().step(control)
-
-
 @contextmanager
-def _standing(longest_s: float = PATIENCE_S) -> Generator[tuple[_Standing, Host, Any, Any, ThreadPoolExecutor]]:
-    """Yield an engine of two envs, its host, an episode of each, and threads to step them."""
-    engine = _Standing(2)
-    with closing(Host(engine)) as host, ThreadPoolExecutor(2) as pool:
+def _standing(longest_s: float = PATIENCE_S) -> Generator[tuple[Host, Any, Any, Any, Callable[[], None]]]:
+    """Yield the host of two envs, an episode of each, the first one's step, which stands, and what lets it go on."""
+    stands, go = threading.Event(), threading.Event()
+
+    def stand(control: Any) -> None:
+        if not (control == RESET).any():
+            stands.set()
+            assert go.wait(PATIENCE_S)
+
+    with closing(Host(ScriptedEngine(2, on_step=stand))) as host, ThreadPoolExecutor(1) as pool:
         episodes = BatchEpisodes(host, ServerOptions(longest_s=longest_s))
         one, two = episodes.open(), episodes.open()
         for episode in (one, two):
             episode.reset(None, "", {})
-        yield engine, host, one, two, pool
+        stepping = pool.submit(one.act, ACTION, None)
+        assert stands.wait(PATIENCE_S)
+        yield host, one, two, stepping, go.set
 
 
 def test_closing_an_episode_waits_for_no_step_and_the_last_step_frees_the_engine() -> None:
-    with _standing() as (engine, host, one, two, pool):
-        action = [0.0] * engine.spec.action.size
-        stepping = pool.submit(one.act, action, None)
-        assert engine.stands.wait(PATIENCE_S)
-        waiting = pool.submit(two.act, action, None)
+    with _standing() as (host, one, two, stepping, go), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(two.act, ACTION, None)
         one.close()
         two.close()
         assert host.driver
-        engine.go.set()
+        go()
         assert stepping.result(PATIENCE_S).ticks == 1
         with pytest.raises(SessionEnded, match="the episode was closed"):
             waiting.result(PATIENCE_S)
@@ -274,15 +260,12 @@ def test_closing_an_episode_waits_for_no_step_and_the_last_step_frees_the_engine
 
 
 def test_a_step_waits_for_another_episodes_step_no_longer_than_a_call_may_take() -> None:
-    with _standing(longest_s=0.05) as (engine, _, one, two, pool):
-        action = [0.0] * engine.spec.action.size
-        stepping = pool.submit(one.act, action, None)
-        assert engine.stands.wait(PATIENCE_S)
+    with _standing(longest_s=0.05) as (_, _, two, stepping, go):
         with pytest.raises(PeerTimeout, match=r"was in another step for 0\.05 s"):
-            two.act(action, None)
-        engine.go.set()
+            two.act(ACTION, None)
+        go()
         assert stepping.result(PATIENCE_S).ticks == 1
-        assert two.act(action, None).ticks == 1
+        assert two.act(ACTION, None).ticks == 1
 
 
 def test_a_wrong_action_of_a_batch_is_refused_before_the_engine_sees_it(serve: Serve, client: Client) -> None:

@@ -1,7 +1,5 @@
 """MCP clients call the engine's typed methods as tools, and play; so do the clients of openenv-core 0.3.0."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -20,33 +18,11 @@ from lucky_transport.client import Client as TypedClient
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.methods import METHODS, Effect
 from lucky_transport_openenv.app import EpisodeServer
-from tests.plugins.openenv.conftest import url
+from tests.plugins.openenv.conftest import over_http, url
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the server's own threads too
 
 Serve = Callable[..., Any]
-
-
-def over_http(serving: Any, play: Callable[[Any], Any]) -> Any:
-    """Return what `play` returns for a client of MCP's streamable HTTP."""
-    from fastmcp import Client  # pyright: ignore[reportMissingImports]
-
-    async def connected() -> Any:
-        async with Client(f"{url(serving)}/mcp/http") as client:
-            return await play(client)
-
-    return asyncio.run(connected())
-
-
-def over_openenv(serving: Any, play: Callable[[Any], Any]) -> Any:
-    """Return what `play` returns for OpenEnv's client of tools."""
-    from openenv.core.mcp_client import MCPToolClient  # pyright: ignore[reportMissingImports]
-
-    async def connected() -> Any:
-        async with MCPToolClient(url(serving)) as client:
-            return await play(client)
-
-    return asyncio.run(connected())
 
 
 def test_an_mcp_client_plays_an_episode(serve: Serve) -> None:
@@ -101,20 +77,22 @@ def test_tools_find_episodes_on_the_event_loop_that_begins_and_ends_them(
 
 
 def test_openenvs_client_of_tools_plays_an_episode(serve: Serve) -> None:
-    async def play(client: Any) -> Any:
-        from openenv.core.env_server.mcp_types import CallToolAction  # pyright: ignore[reportMissingImports]
+    from openenv.core.env_server.mcp_types import CallToolAction  # pyright: ignore[reportMissingImports]
+    from openenv.core.mcp_client import MCPToolClient  # pyright: ignore[reportMissingImports]
 
-        names = [tool.name for tool in await client.list_tools()]
-        assert {"start_episode", "act", "observe"} <= set(names)
-        seen: dict[str, Any] = {"done": False}
-        for name, arguments in [("start_episode", {"seed": 7}), *[("act", {"action": [], "ticks": 50})] * 10]:
-            if not seen["done"]:
-                result = await client.step(CallToolAction(tool_name=name, arguments=arguments))
-                assert result.observation.error is None, result.observation.error
-                seen = result.observation.result["structured_content"]
-        return seen
+    async def play(at: str) -> Any:
+        async with MCPToolClient(at) as client:
+            names = [tool.name for tool in await client.list_tools()]
+            assert {"start_episode", "act", "observe"} <= set(names)
+            seen: dict[str, Any] = {"done": False}
+            for name, arguments in [("start_episode", {"seed": 7}), *[("act", {"action": [], "ticks": 50})] * 10]:
+                if not seen["done"]:
+                    result = await client.step(CallToolAction(tool_name=name, arguments=arguments))
+                    assert result.observation.error is None, result.observation.error
+                    seen = result.observation.result["structured_content"]
+            return seen
 
-    assert over_openenv(serve("cartpole"), play)["done"] is True
+    assert asyncio.run(play(url(serve("cartpole"))))["done"] is True
 
 
 def test_the_engines_methods_are_tools_with_their_fields_and_effects(serve: Serve) -> None:
@@ -130,6 +108,7 @@ def test_the_engines_methods_are_tools_with_their_fields_and_effects(serve: Serv
         dumped = tool.model_dump(by_alias=True)["annotations"]
         assert dumped["readOnlyHint"] == (rows[name].effect is Effect.READ), name
         assert dumped["destructiveHint"] == (rows[name].effect is Effect.WORLD), name
+    assert "scene_get_scene_info" in tools, "docs/how-to/openenv.md names it"
     schema = tools["agent_get_agent_schema"].model_dump(by_alias=True)["inputSchema"]
     assert schema["properties"] == {"agent_name": {"type": "string"}}
     assert "session_create_session" not in tools
@@ -178,7 +157,8 @@ def test_its_clients_play_an_episode_and_call_tools(serve: Callable[..., Any], p
     serving = serve("cartpole")
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("LUCKY_", "PYTHON"))}
     command = [python, "-W", "ignore", str(PROGRAM), url(serving)]
-    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    # in a new environment the import of openenv-core alone takes half a minute of CPU
+    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=480, check=False)
     assert ended.returncode == 0, ended.stderr
     said = json.loads(ended.stdout.splitlines()[-1])
     assert said["package"].startswith("openenv-core 0.3" if python == PEER else "openenv")

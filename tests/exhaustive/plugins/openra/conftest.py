@@ -1,5 +1,3 @@
 """The fixtures of the quick tests."""
 
-from __future__ import annotations
-
 from tests.plugins.openra.conftest import *  # noqa: F403

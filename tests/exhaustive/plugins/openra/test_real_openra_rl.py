@@ -4,8 +4,6 @@ Set LUCKY_PEER_OPENRA to a Python that has it: python -m venv peer && peer/bin/p
 It is GPL-3: it runs in a process of its own and is never imported here.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Programs at a pipe: a real .NET one in the place of a Unity build, our examples, and the commands that serve."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 import subprocess

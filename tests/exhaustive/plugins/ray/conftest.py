@@ -1,7 +1,5 @@
 """A cluster of two nodes on this machine, for the tests of this folder."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Generator
@@ -51,9 +49,7 @@ def _cluster() -> Generator[Nodes]:
     try:
         yield Nodes(cluster)
     finally:
-        from lucky_transport_ray.runtime import ray
-
-        ray.shutdown()
+        pytest.importorskip("ray").shutdown()
         cluster.shutdown()
 
 

@@ -1,7 +1,5 @@
 """One batch over two nodes of a Ray cluster gives what one engine gives, and outlives its actors and nodes."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -34,6 +32,7 @@ from lucky_transport.testing.suite import outcome
 from lucky_transport.testing.trajectories import first_difference, record_env
 from tests.support.waiting import soon, until, until_none_left
 
+ray: Any = pytest.importorskip("ray")
 Make = Callable[..., VectorEnv]
 
 pytestmark = [
@@ -319,8 +318,6 @@ def test_close_leaves_no_actor_and_no_connection_of_its_own(make: Make) -> None:
     env.close()
     with pytest.raises(ClosedError):
         env.transport.step(env.transport.actions)
-    from lucky_transport_ray.runtime import ray
-
     assert ray.is_initialized()  # the program's own connection stays
     until_none_left(lambda: [pid for pid in pids if os.path.exists(f"/proc/{pid}") and _runs(pid)])
     env.close()

@@ -1,7 +1,5 @@
 """Engine and client in different pid and user namespaces, as in containers that share /dev/shm and /tmp."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

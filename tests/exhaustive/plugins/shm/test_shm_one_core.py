@@ -1,7 +1,5 @@
 """Two sides on one core sleep at once: a side that looked for the other one would keep the core from it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -2,8 +2,6 @@
 sides, never a signal.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -6,8 +6,6 @@ cannot accept, and its clients wait, as gRPC's do. Prints one line of JSON per c
 descriptors more than before].
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -1,7 +1,5 @@
 """Two processes on one core take turns: how often they sleep for a call of a stub, or of a further client."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The example engines of the kits, compiled once a session."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

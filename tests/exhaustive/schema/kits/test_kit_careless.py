@@ -1,7 +1,5 @@
 """An engine of a kit that forgets to write, fails or contradicts itself harms its client in no later step."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the READMEs of the kits say to write compiles, in place, and their programs run."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from pathlib import Path

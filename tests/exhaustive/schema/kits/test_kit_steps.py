@@ -1,7 +1,5 @@
 """The example engine of each kit steps, answers and ends as the same engine in Python does."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

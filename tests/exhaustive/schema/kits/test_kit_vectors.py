@@ -1,7 +1,5 @@
 """Each kit writes, reads and refuses what the conformance vectors say; the C# kit any other message too."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import subprocess
@@ -14,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucky_transport.codec.envelope import Envelope, decode_envelope
+from lucky_transport.codec.envelope import decode_envelope
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages import SetSeedsRequest
@@ -66,7 +64,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
     return found
 
 
-def read(record: bytes) -> Envelope:
+def read(record: bytes) -> Any:
     """Read an envelope but for its metadata, which the C kit checks and leaves out."""
     return dataclasses.replace(decode_envelope(record), metadata=())
 
@@ -191,7 +189,7 @@ def test_a_damaged_message_is_refused_as_in_python(ask_csharp: Ask, message: Any
 def test_any_bytes_are_an_envelope_or_refused(ask: Ask, record: bytes) -> None:
     (answer,) = ask("envelope", shown(record.hex()))
     try:
-        expected: Envelope | None = read(record)
+        expected: Any = read(record)
     except RemoteProtocolError:
         expected = None
     assert (None if answer == "RemoteProtocolError" else read(bytes.fromhex(answer))) == expected

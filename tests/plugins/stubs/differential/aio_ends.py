@@ -3,8 +3,6 @@
 Every observation of an asyncio call goes through here, so that no case forgets a part of it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 import threading
@@ -13,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from . import records
 from .ends import Made, Methods, Options, Served, add_port, generic_handler, method_handler, path

@@ -4,8 +4,6 @@
 awaits blocks its thread. What a driver can see of a call and the other cannot is in its records alone.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """What holds while cases run over real gRPC and over ours."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator
@@ -35,7 +33,7 @@ def grpcs_core_is_never_shut_down() -> Iterator[None]:
     """Something of gRPC is open throughout: 1.60 shuts its core down when the last such object goes, and then often
     waits 10 s for a thread of its own, with the interpreter's lock held: every deadline of the next case was past.
     """
-    from lucky_transport_grpc.runtime import grpc
+    import grpc
 
     with grpc.insecure_channel("unix:nobody"):
         yield

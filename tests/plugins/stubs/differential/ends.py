@@ -4,8 +4,6 @@ A case meets the implementation only here: it gets `Ends` and never names one. W
 `Ends` are closed, however the case ended.
 """
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 import threading
@@ -16,9 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
+import grpc
+
 import lucky_transport_stubs
 from lucky_transport.process import unique_name
-from lucky_transport_grpc.runtime import grpc
 
 SERVICE = "differential.Service"
 ARITIES = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")

@@ -4,15 +4,13 @@ Every observation of an error or a call goes through here, so that no case forge
 arity offers is here, so that a case about an ending is a case about all of them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 PATIENCE_S = 60.0
 

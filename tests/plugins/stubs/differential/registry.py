@@ -4,8 +4,6 @@ The name of a case is the name of its module, of its function and of its paramet
 has "aio_" before it.
 """
 
-from __future__ import annotations
-
 import itertools
 import zlib
 from collections.abc import Callable, Sequence

@@ -1,14 +1,12 @@
 """What cases send and set: metadata, by what is special about them, service configs, plugins of credentials."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from .ends import SERVICE
 from .records import attempt

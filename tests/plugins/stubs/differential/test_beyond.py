@@ -1,7 +1,5 @@
 """The differences that no case can compare, because real gRPC hangs, crashes or means a network: what ours does."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading
@@ -13,7 +11,7 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from .aio_ends import AioEnds
 from .ends import OURS, Ends, method_handler, path

@@ -4,8 +4,6 @@ Of each kind of case a sixth part; the rest are in tests/exhaustive. The README 
 every intended difference, and of no other.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Both ends over shared memory, for what no case of `differential` compares; what a test starts is gone at its end."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os
@@ -19,10 +17,11 @@ from tests.support.waiting import PATIENCE_S, until_none_left
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+import grpc
+
 from lucky_transport.config import runtime_directories
 from lucky_transport.rpc import completion_thread
 from lucky_transport.shm.files.socket_path import remove_stale_sockets
-from lucky_transport_grpc.runtime import grpc
 
 from ..differential.aio_ends import AioEnds
 from ..differential.both import ASYNCIO, BOTH, Driver, OverThreads

@@ -1,7 +1,5 @@
 """Calls of grpc.aio over shared memory, beside what `differential` compares with gRPC's own."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging
@@ -14,7 +12,8 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
+
 from tests.support.waiting import until_in_loop
 
 from ..differential.aio_ends import attempt

@@ -1,29 +1,28 @@
-"""Threads and asyncio at the two ends of one connection, gRPC's server and ours of one servicer, and an event loop that
-goes on serving whatever threads and signal handlers do.
+"""Threads and asyncio at the two ends of one connection, and an event loop that goes on serving whatever threads and
+signal handlers do.
 """
 
-from __future__ import annotations
-
 import asyncio
+import contextvars
 import gc
 import threading
-from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+import grpc
+
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.context import await_on
 from lucky_transport_stubs.aio.server import ServerLoopReader
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.waiting import until
 
 from ..differential.aio_ends import Read, run
 from ..differential.both import ASYNCIO, THREADS, WAYS, OverThreads
-from ..differential.ends import ARITIES, OURS, REAL, Ends, generic_handler, path
+from ..differential.ends import ARITIES, OURS, path
 from .conftest import OurAioEnds, OurEnds
 
 
@@ -55,64 +54,20 @@ async def test_a_program_of_threads_or_of_asyncio_sees_the_same_of_either_server
             assert seen[0] == seen[1], way
 
 
-def test_one_servicer_serves_callers_over_grpcs_server_and_over_ours_at_the_same_time(ends: OurEnds) -> None:
-    lock, total = threading.Lock(), [0]
+async def test_a_thread_gets_what_the_coroutine_raises() -> None:
+    async def fail() -> None:
+        raise TimeoutError("its own")
 
-    def add(request: bytes, context: Any) -> bytes:
-        with lock:
-            total[0] += int(request)
-            return b"%d" % total[0]
-
-    def watch(request: bytes, context: Any) -> Iterator[bytes]:
-        yield from [b"%d" % total[0]] * int(request)
-
-    handlers: dict[str, Any] = {
-        "Add": grpc.unary_unary_rpc_method_handler(add),
-        "Watch": grpc.unary_stream_rpc_method_handler(watch),
-    }
-    channels: list[Any] = []
-    with Ends(REAL) as theirs:
-        for one in (theirs, ends):
-            server, target = one.server(generic_handler(handlers)), one.address()
-            if hasattr(server, "add_registered_method_handlers"):  # as newer generated code does beside
-                server.add_registered_method_handlers("differential.Service", handlers)
-            server.add_insecure_port(target)
-            server.start()
-            channels.append(one.connect(target))
-
-        def call(channel: Any) -> None:
-            for _ in range(100):
-                channel.unary_unary(path("Add"))(b"1", timeout=PATIENCE_S)
-
-        threads = [threading.Thread(target=call, args=(channel,)) for channel in channels * 2]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE_S)
-        for channel in channels:
-            assert channel.unary_unary(path("Add"))(b"0", timeout=PATIENCE_S) == b"400"
-            assert list(channel.unary_stream(path("Watch"))(b"2", timeout=PATIENCE_S)) == [b"400", b"400"]
-
-
-async def give(value: Any) -> Any:
-    if isinstance(value, Exception):
-        raise value
-    return value
-
-
-async def test_a_thread_gets_what_the_coroutine_returns_or_raises() -> None:
     loop = asyncio.get_running_loop()
-    assert await asyncio.to_thread(lambda: await_on(loop, give(3))) == 3
-    for error in (ValueError("boom"), TimeoutError("its own")):
-        with pytest.raises(type(error), match=str(error)):
-            await asyncio.to_thread(lambda error=error: await_on(loop, give(error)))
+    with pytest.raises(TimeoutError, match="its own"):
+        await asyncio.to_thread(lambda: await_on(loop, fail()))
 
 
 def test_a_closed_loop_is_told_at_once() -> None:
     loop = asyncio.new_event_loop()
     loop.close()
     with pytest.raises(RuntimeError, match="closed"):
-        await_on(loop, give(3))
+        await_on(loop, asyncio.sleep(0))
 
 
 def test_a_thread_does_not_wait_for_a_loop_that_has_stopped() -> None:
@@ -140,34 +95,45 @@ def test_a_thread_does_not_wait_for_a_loop_that_has_stopped() -> None:
     loop.close()
 
 
-class InterruptedLoop:
+VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
+
+
+class ScriptedLoop:
     """In the place of `ServerLoop`: its second look is interrupted, and no descriptor says when to look again."""
 
     patience_ns = None
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self.looks = 0
+        self.looks: list[str] = []
 
     def fileno(self) -> int:
         return self._fd
 
+    def expect(self) -> bool:
+        return True
+
     def look(self, longest_ns: int) -> bool:
-        self.looks += 1
-        if self.looks == 2:
+        self.looks.append(VARIABLE.get())
+        if len(self.looks) == 2:
             raise TimeoutError("a signal handler's")
-        return self.looks == 1
+        return len(self.looks) == 1
 
 
-async def test_an_interrupted_look_is_made_again() -> None:
+async def test_an_interrupted_look_is_made_again_and_each_in_the_variables_of_the_start() -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda loop, context: None)
+    VARIABLE.set("the start's")
     with EventFd() as event:
-        serving = InterruptedLoop(event.fd)
-        reader = ServerLoopReader(cast(Any, serving), loop)
+        serving = ScriptedLoop(event.fd)
+        reader = ServerLoopReader(cast(Any, serving), loop, contextvars.copy_context())
         for _ in range(5):
             await asyncio.sleep(0)
-        assert serving.looks == 3
+        assert serving.looks == ["the start's"] * 3
+        VARIABLE.set("a handler's")
+        reader.expect()
+        await asyncio.sleep(0)
+        assert serving.looks == ["the start's"] * 4
         reader.close()
 
 

@@ -1,7 +1,5 @@
 """The rules of a call, its attempts by a retry policy, and the states of a channel, without I/O."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +18,6 @@ from lucky_transport_stubs.client.requests import StreamedRequests
 from lucky_transport_stubs.words import retries as module
 from lucky_transport_stubs.words.credentials import Fetch
 from lucky_transport_stubs.words.messages import Messages
-from lucky_transport_stubs.words.metadata import WAITS
 from lucky_transport_stubs.words.retries import Retries, RetryPolicy, RetryThrottle
 from lucky_transport_stubs.words.service_config import load_service_config
 from lucky_transport_stubs.words.status import OK, CallStatus, Code, status_of
@@ -30,14 +27,6 @@ CONNECTION: Any = SimpleNamespace(is_relay=False)
 
 def _machine() -> CallMachine:
     return CallMachine(PreparedCall("/a/b", None, True, None, Retries(_policy(), None)), status_of)
-
-
-@pytest.mark.parametrize("is_patient", [False, True])
-def test_a_relay_is_told_which_calls_wait(is_patient: bool) -> None:
-    relay: Any = SimpleNamespace(is_relay=True)
-    prepared = PreparedCall("/t.Test/Method", 1.0, is_patient, None, entries=(("a", "b"),))
-    opened = CallMachine(prepared, status_of).begin(relay)
-    assert opened == Open(relay, (("a", "b"), WAITS) if is_patient else (("a", "b"),))
 
 
 def test_credentials_that_are_known_are_not_asked_for_and_count_as_metadata() -> None:
@@ -148,15 +137,6 @@ def test_any_pushback_is_understood_or_ends_the_call(text: str) -> None:
     pushed = CallStatus(Code.UNAVAILABLE, trailing=(("grpc-retry-pushback-ms", text),))
     delay = Retries(_policy(), None).after(pushed)
     assert delay is None or delay == int(text) / 1000
-
-
-def test_the_number_of_attempts_follows_the_user_agent() -> None:
-    retries = Retries(_policy(), None)
-    sent = (("user-agent", "me"), ("x", "y"))
-    assert retries.metadata(sent) == sent
-    retries.after(_FAILED)
-    assert retries.metadata(sent) == (sent[0], ("grpc-previous-rpc-attempts", "1"), sent[1])
-    assert retries.metadata(()) == (("grpc-previous-rpc-attempts", "1"),)
 
 
 @given(st.lists(st.binary(max_size=8)), st.lists(st.integers(0, 9), max_size=3), st.integers(0, 40))

@@ -1,7 +1,5 @@
 """Calls through a channel of threads: what is dropped, other threads, signals that strike at any moment."""
 
-from __future__ import annotations
-
 import contextvars
 import gc
 import itertools
@@ -10,9 +8,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 import pytest
 
-from lucky_transport_grpc.runtime import grpc
 from tests.support.interrupted_moments import interrupted_at
 from tests.support.resources import connections_of, threads_of
 from tests.support.waiting import PATIENCE_S, call_later, until, until_none_left
@@ -129,6 +127,12 @@ def test_another_thread_ends_the_wait_for_a_response(stub: Client, end: str) -> 
     assert error.code() is Code.CANCELLED
     assert (error.details() == "Channel closed!") == (end == "close")
     ending.join()
+
+
+def test_another_thread_that_closes_the_channel_ends_a_blocking_call(stub: Client) -> None:
+    closing = call_later(stub.channel.close)
+    assert failure(lambda: stub.unary_unary("Wait")(b"")).details() == "Channel closed!"
+    closing.join()
 
 
 def test_an_interrupted_cancel_is_made_by_the_next_one(stub: Client, service: Service) -> None:

@@ -1,7 +1,5 @@
 """Credentials that only a network has, and channels to endpoints over a network."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable
@@ -16,7 +14,6 @@ import grpc
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_stubs.words import credentials as credentials_of_calls
-from lucky_transport_stubs.words.credentials import remember
 from tests.support.certificates import CERTIFICATE, KEY
 from tests.support.waiting import PATIENCE_S
 
@@ -141,7 +138,7 @@ def test_a_secure_port_says_that_it_asks_for_no_certificate_where_it_might_be_as
 ) -> None:
     credentials = grpc.ssl_server_credentials([(KEY, CERTIFICATE)])
     if known:
-        remember(credentials, "")
+        credentials_of_calls.remember(credentials, "")
     ends.server().add_secure_port(ends.address(), credentials)
     said = [record.getMessage() for record in caplog.records if record.name == "lucky_transport"]
     assert ["its credentials ask nothing else of them" in text for text in said] == ([] if known else [True])
@@ -149,6 +146,6 @@ def test_a_secure_port_says_that_it_asks_for_no_certificate_where_it_might_be_as
 
 def test_a_secure_port_with_credentials_that_demand_a_certificate_is_refused(ends: Ends) -> None:
     credentials = grpc.ssl_server_credentials([(KEY, CERTIFICATE)], CERTIFICATE, True)
-    remember(credentials, "it requires client certificates")
+    credentials_of_calls.remember(credentials, "it requires client certificates")
     with pytest.raises(RuntimeError, match="Failed to bind to address shm://x: it requires client certificates"):
         ends.server().add_secure_port("shm://x", credentials)

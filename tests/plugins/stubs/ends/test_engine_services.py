@@ -2,8 +2,6 @@
 unchanged, keeps the whole contract of a transport when its channel goes through shared memory.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -16,6 +14,8 @@ from tests.support.stepping_program import stepping
 from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+import grpc
 
 import lucky_transport
 import lucky_transport_stubs
@@ -31,7 +31,6 @@ from lucky_transport.testing.streams_contract import StreamsContract
 from lucky_transport.testing.suite import TransportSuite
 from lucky_transport.transport import Capabilities
 from lucky_transport_grpc import _pb, connection
-from lucky_transport_grpc.runtime import grpc
 
 from .conftest import OurEnds, failure
 

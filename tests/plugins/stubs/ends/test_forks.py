@@ -1,15 +1,13 @@
 """A forked child: its channels connect anew, its parent's calls, channels and servers go on undisturbed."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import grpc
 import pytest
 
-from lucky_transport_grpc.runtime import grpc
 from tests.plugins.stubs.conftest import in_a_child
 from tests.support.waiting import PATIENCE_S, until_in_loop
 

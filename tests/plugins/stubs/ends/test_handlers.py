@@ -1,23 +1,24 @@
-"""Which handler answers and where it runs, and what a server does with those it cannot call."""
-
-from __future__ import annotations
+"""Which handler answers and where it runs: through `submit` of a program's executor, or on the thread that reads."""
 
 import functools
 import re
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor, thread
 from typing import Any
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S, until
+
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+import grpc
 
 import lucky_transport
 import lucky_transport_stubs
-from lucky_transport_grpc.runtime import grpc
-from tests.support.waiting import PATIENCE_S, until
 
+from ..differential.ends import generic_handler
 from .conftest import OurEnds
 
 
@@ -120,6 +121,16 @@ def test_an_inline_handler_runs_on_the_thread_that_reads_and_others_in_the_pool(
     assert ask(client, "Pooled").startswith(b"ThreadPoolExecutor")
 
 
+@pytest.mark.skipif(not hasattr(grpc.Server, "add_registered_method_handlers"), reason="grpcio is older")
+def test_a_handler_that_is_registered_later_answers_in_the_place_of_the_first(ends: OurEnds) -> None:
+    served = ends.serve({})
+    client = ends.dial(served)
+    for text in (b"first", b"second"):
+        handlers = {"Method": grpc.unary_unary_rpc_method_handler(says(text))}
+        served.server.add_registered_method_handlers("differential.Service", handlers)
+        assert ask(client) == ask(client) == text
+
+
 def test_an_inline_handler_that_breaks_costs_its_own_call_only(ends: OurEnds) -> None:
     @lucky_transport.inline
     def broken(request: bytes, context: Any) -> bytes:
@@ -146,7 +157,7 @@ def test_a_peer_is_a_connection_and_nobody_is_authenticated(ends: OurEnds) -> No
         return b""
 
     served = ends.serve({"unary_unary Method": handler})
-    for client in (ends.dial(served), ends.dial(served)):
+    for client in (ends.dial(served), ends.dial(served, options=[("grpc.use_local_subchannel_pool", 1)])):
         for _ in range(2):
             client.unary_unary("Method")(b"", timeout=PATIENCE_S)
     assert all(re.fullmatch(r"ipv4:127\.0\.0\.1:\d{4,5}", peer) for peer in peers)
@@ -204,3 +215,139 @@ def test_a_pool_that_was_shut_down_makes_the_server_unavailable(ends: OurEnds) -
     client = ends.over(pool, {"unary_unary Method": says(b"well")})
     pool.shutdown()
     assert refused(client.unary_unary("Method"))[0] == "UNAVAILABLE"
+
+
+#: More than it takes for a method to prove that it is quick.
+CALLS = 40
+
+
+class Noted:
+    """Executors that note what is submitted to them, each in a way of its own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.submitted = 0
+        self._monkeypatch = monkeypatch
+
+    def noting(self, submit: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(submit)
+        def submit_noted(*arguments: Any, **named: Any) -> Any:
+            self.submitted += 1
+            return submit(*arguments, **named)
+
+        return submit_noted
+
+    def subclass(self) -> Executor:
+        return type("SessionPool", (ThreadPoolExecutor,), {"submit": self.noting(ThreadPoolExecutor.submit)})(4)
+
+    def subclass_that_changes_nothing(self) -> Executor:
+        """Such as one whose threads set something up."""
+        pool = type("OwnPool", (ThreadPoolExecutor,), {})(4)
+        pool.submit = self.noting(pool.submit)
+        return pool
+
+    def replaced_in_the_object(self) -> Executor:
+        pool = ThreadPoolExecutor(4)
+        vars(pool)["submit"] = self.noting(pool.submit)
+        return pool
+
+    def replaced_in_the_class(self) -> Executor:
+        """As instrumentation does it that carries context variables over."""
+        self._monkeypatch.setattr(ThreadPoolExecutor, "submit", self.noting(ThreadPoolExecutor.submit))
+        return ThreadPoolExecutor(4)
+
+    def a_proxy_in_the_class(self) -> Executor:
+        """As wrapt does it: what stands there passes for the function, also in its globals."""
+        noted = self
+
+        class Proxy:
+            __globals__ = vars(thread)
+
+            def __get__(self, pool: Any, kind: Any) -> Any:
+                return self if pool is None else noted.noting(functools.partial(original, pool))
+
+        original = ThreadPoolExecutor.submit
+        self._monkeypatch.setattr(ThreadPoolExecutor, "submit", Proxy())
+        return ThreadPoolExecutor(4)
+
+    def threads_of_its_own(self) -> Executor:
+        pool: Any = ThreadPoolExecutor(4)
+        start = type(pool)._adjust_thread_count
+        vars(pool)["_adjust_thread_count"] = lambda: start(pool)
+        return _counting_tasks(self, pool)
+
+    def another_worker(self) -> Executor:
+        worker = vars(thread)["_worker"]
+        self._monkeypatch.setattr(thread, "_worker", functools.wraps(worker)(lambda *given: worker(*given)))
+        return _counting_tasks(self, ThreadPoolExecutor(4))
+
+    def another_kind_of_thread(self) -> Executor:
+        self._monkeypatch.setattr(threading, "Thread", type("Thread", (threading.Thread,), {"__module__": __name__}))
+        return _counting_tasks(self, ThreadPoolExecutor(4))
+
+    def no_thread_pool(self) -> Executor:
+        pool = ThreadPoolExecutor(4)
+
+        class Handing(Executor):
+            submit = staticmethod(self.noting(pool.submit))
+
+            def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+                pool.shutdown(wait, cancel_futures=cancel_futures)
+
+        return Handing()
+
+
+def _counting_tasks(noted: Noted, pool: Any) -> Executor:
+    """Count what goes into the pool's queue, which `submit` alone does."""
+    put = pool._work_queue.put
+
+    class Queue:
+        def put(self, item: Any) -> None:
+            noted.submitted += item is not None
+            put(item)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(queue, name)
+
+    queue, pool._work_queue = pool._work_queue, Queue()
+    return pool
+
+
+WAYS = [name for name in vars(Noted) if not name.startswith("_") and name != "noting"]
+
+
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch) -> Noted:
+    return Noted(monkeypatch)
+
+
+WHO = {"unary_unary Who": lambda request, context: threading.current_thread().name.encode()}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_handler_is_submitted_to_a_pool_that_may_notice(ends: OurEnds, noted: Noted, way: str) -> None:
+    with getattr(noted, way)() as pool:
+        before = noted.submitted
+        who = ends.over(pool, WHO).unary_unary("Who")
+        names = {who(b"", timeout=PATIENCE_S) for _ in range(CALLS)}
+        assert noted.submitted - before == CALLS
+        assert not any(name.startswith(b"grpc server") for name in names)
+
+
+def test_so_it_is_where_submit_is_replaced_after_the_server_was_made(ends: OurEnds, noted: Noted) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        server = lucky_transport_stubs.server(pool, handlers=(generic_handler(WHO),))
+        vars(pool)["submit"] = noted.noting(pool.submit)
+        server.add_insecure_port(target := ends.address())
+        server.start()
+        who = ends.dial(target).unary_unary("Who")
+        for _ in range(CALLS):
+            who(b"", timeout=PATIENCE_S)
+        server.stop(None).wait(PATIENCE_S)
+        assert noted.submitted == CALLS
+
+
+def test_a_plain_pool_leaves_quick_methods_to_the_thread_that_reads(ends: OurEnds) -> None:
+    """The tests above would pass with every executor if this one did not."""
+    with ThreadPoolExecutor(4) as pool:
+        who = ends.over(pool, WHO).unary_unary("Who")
+        until(lambda: who(b"", timeout=PATIENCE_S).startswith(b"grpc server"))

@@ -1,7 +1,5 @@
 """The life of a server: its ports, start, stop with and without a grace, callers that leave, and being forgotten."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import sys
@@ -16,10 +14,11 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+import grpc
+
 import lucky_transport_stubs
 from lucky_transport.deadline import Deadline
 from lucky_transport.shm.listener.connecting import connect_pipe
-from lucky_transport_grpc.runtime import grpc
 from tests.plugins.failing_starts import no_descriptors, no_threads
 from tests.support.resources import connections_of, descriptors_of, threads_of
 from tests.support.waiting import PATIENCE_S, call_later, until, until_in_loop, until_none_left
@@ -134,7 +133,7 @@ def test_a_call_whose_caller_gave_up_without_a_word_ends_with_its_handler(
         gave_up.wait(PATIENCE_S)
         yield request
 
-    monkeypatch.setattr("lucky_transport.rpc.client_call.ClientCall._tell_cancelled", lambda call: None)
+    monkeypatch.setattr("lucky_transport.rpc.client_call.ClientCall._post_cancel", lambda call: None)
     served = ends.serve({"unary_stream Late": late})
     call = ends.dial(served).unary_stream("Late")(b"", timeout=0.1)
     assert failure(lambda: list(call)).code() is grpc.StatusCode.DEADLINE_EXCEEDED

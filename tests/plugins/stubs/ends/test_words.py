@@ -1,6 +1,4 @@
-"""What gRPC calls things: metadata on their way, errors as a program knows them, and the table of all options."""
-
-from __future__ import annotations
+"""The limit of metadata, and the table of all options."""
 
 import importlib
 import inspect
@@ -9,94 +7,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import grpc
 
 import lucky_transport_stubs
-from lucky_transport import errors
 from lucky_transport.errors import StatusError
 from lucky_transport_stubs.words import options
-from lucky_transport_stubs.words.metadata import (
-    InvalidMetadata,
-    check_size,
-    checked,
-    metadata_of,
-    outgoing,
-    within_limit,
-)
-from lucky_transport_stubs.words.options import LOGGED, max_receive_bytes, max_send_bytes
-from lucky_transport_stubs.words.status import CallStatus, code_of, status_of
+from lucky_transport_stubs.words.options import LOGGED
+from lucky_transport_stubs.words.status import status_of
 
 from ..differential.both import Driver
-
-Code = grpc.StatusCode
-_KEYS = st.from_regex(r"[a-z0-9_.-]{1,20}", fullmatch=True)
-_LEGAL = st.one_of(
-    st.tuples(
-        _KEYS.filter(lambda key: not key.endswith("-bin")),
-        st.text(st.characters(codec="ascii", min_codepoint=32, max_codepoint=126)),
-    ),
-    st.tuples(_KEYS.map("{}-bin".format), st.binary(max_size=50)),
-)
-_ANYTHING = st.one_of(st.none(), st.integers(), st.text(max_size=20), st.binary(max_size=20))
+from .conftest import Client, OurEnds, failure
 
 
-@given(st.lists(_LEGAL, max_size=10))
-def test_legal_metadata_travel_as_they_are(metadata: list[tuple[str, Any]]) -> None:
-    assert checked(metadata) == tuple(metadata)
-    assert metadata_of(tuple(metadata)) == tuple(metadata)
-
-
-@given(st.lists(st.one_of(st.tuples(_ANYTHING, _ANYTHING), _ANYTHING), max_size=4))
-def test_whatever_is_given_travels_as_legal_text_or_is_refused(metadata: Any) -> None:
-    try:
-        travelling = checked(metadata)
-    except (InvalidMetadata, TypeError, ValueError):
-        return
-    assert checked(travelling) == travelling
-
-
-def test_the_limit_counts_keys_values_and_entries() -> None:
-    assert outgoing([("k", "v" * (16384 - 33))])
-    with pytest.raises(StatusError, match=r"exceeds hard limit \(16385 vs. 16384\)"):
-        outgoing([("k", "v" * (16384 - 32))])
-
-
-def test_what_came_is_measured_likewise_and_left_out_when_it_is_too_much() -> None:
-    small, large = (("k", "v"),), (("k", b"v" * 16384),)
-    check_size(small, ())
-    with pytest.raises(StatusError, match=r"\(value length 16384 vs. 16384\)"):
-        check_size(small, large)
-    assert (within_limit(small), within_limit(large)) == (small, ())
+def test_the_limit_of_metadata_counts_keys_values_and_entries(stub: Client) -> None:
+    echo = stub.unary_unary("Echo")
+    assert echo(b"x", metadata=[("k", "v" * (16384 - 33))]) == b"x"
+    refused = failure(lambda: echo(b"x", metadata=[("k", "v" * (16384 - 32))]))
+    assert "exceeds hard limit (16385 vs. 16384)" in refused.details()
 
 
 def test_a_number_that_grpc_does_not_know_is_unknown() -> None:
-    assert code_of(99) is None
-    status = status_of(errors.StatusError(99, "why"))
-    assert status == CallStatus(Code.UNKNOWN, 'Server sent unknown code 99 and details "why"')
-
-
-@pytest.mark.parametrize("error", [*errors.TransportError.__subclasses__(), errors.TransportError])
-def test_every_error_has_a_code_and_keeps_its_text(error: type[errors.TransportError]) -> None:
-    if error is errors.StatusError:
-        return  # it is a status already
-    status = status_of(error("the reason"))
-    assert status.code.name == error.grpc_status.name
-    assert "the reason" in status.details or status.details == "Deadline Exceeded"
-
-
-@pytest.mark.parametrize(("options", "expected"), [([(5, 5)], TypeError), ([("a",)], ValueError), (5, TypeError)])
-def test_what_are_no_options_is_refused(options: object, expected: type[Exception]) -> None:
-    with pytest.raises(expected):
-        max_receive_bytes(options)  # type: ignore[arg-type]
-
-
-def test_a_limit_of_zero_bytes_is_one() -> None:
-    assert max_send_bytes([("grpc.max_send_message_length", 0)]) == 0
+    status = status_of(StatusError(99, "why"))
+    assert (status.code, status.details) == (
+        grpc.StatusCode.UNKNOWN,
+        'Server sent unknown code 99 and details "why"',
+    )
 
 
 #: What options, rather than arguments, the log names.
@@ -197,6 +135,8 @@ def test_the_table_has_every_argument_of_grpcs_channels_and_servers() -> None:
 
 
 @pytest.mark.parametrize("name", sorted({name for _, names, *_ in TABLE for name in names} - set(LOGGED)))
-def test_what_has_no_effect_without_a_loss_is_not_logged(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    options.log_ignored([(name, 1)])
+def test_what_has_no_effect_without_a_loss_is_not_logged(
+    ends: OurEnds, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ends.connect(ends.address(), [(name, 1)])
     assert not caplog.records

@@ -4,8 +4,6 @@ python threads.py hello_world server 127.0.0.1:50051
 python threads.py hello_world client 127.0.0.1:50051
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import sys

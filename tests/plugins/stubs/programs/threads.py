@@ -33,11 +33,11 @@ def serving(servicer, **options):
     return serve
 
 
-def calling(call, **options):
+def calling(call):
     """Return what calls over a channel of its own."""
 
     def client(address):
-        with grpc.insecure_channel(address, **options) as channel:
+        with grpc.insecure_channel(address) as channel:
             call(channel)
 
     return client
@@ -75,38 +75,6 @@ def serve_with_credentials(address):
 def greet_with_credentials(address):
     with grpc.secure_channel(address, grpc.local_channel_credentials()) as channel:
         greet(channel)
-
-
-class Counter:
-    """Serves a client that leaves a stream, and one whose deadline passes, and notices both."""
-
-    def __init__(self):
-        self.left = threading.Semaphore(0)
-
-    def List(self, request, context):
-        context.add_callback(self.left.release)
-        number = 0
-        while context.is_active():
-            yield str(number)
-            number += 1
-            time.sleep(0.01)
-
-    def Say(self, request, context):
-        return "a caller has left" if self.left.acquire(timeout=60) else "nobody has left"
-
-
-def leave(channel):
-    stub = ChatStub(channel)
-    numbers = stub.List("")
-    say([next(numbers) for _ in range(3)])
-    say(numbers.cancel(), numbers.code(), numbers.details())
-    say(stub.Say(""))
-    try:
-        for _ in stub.List("", timeout=1):
-            pass
-    except grpc.RpcError as error:
-        say(error.code())
-    say(stub.Say(""))
 
 
 class Slow:
@@ -229,69 +197,11 @@ def call_by_processes(address):
     say([number for number, answer in enumerate(answers) if answer == "True"])
 
 
-class Guide:
-    """Has all four kinds of methods."""
-
-    def Say(self, request, context):
-        return f"feature at {request}"
-
-    def List(self, request, context):
-        for number in range(int(request)):
-            yield f"feature {number}"
-
-    def Collect(self, request_iterator, context):
-        points = [int(request) for request in request_iterator]
-        return f"{len(points)} points, {sum(points)} in all"
-
-    def Talk(self, request_iterator, context):
-        notes = []
-        for note in request_iterator:
-            yield from (f"{earlier}, before {note}" for earlier in notes)
-            notes.append(note)
-
-
-def points():
-    for number in range(5):
-        yield str(number)
-        time.sleep(0.01)
-
-
-def be_guided(channel):
-    stub = ChatStub(channel)
-    say(stub.Say("409146138,-746188906"))
-    say(stub.Say.future("0,0").result(timeout=10))
-    for feature in stub.List("100"):
-        say(feature)
-    say(stub.Collect(points()))
-    for note in stub.Talk(iter(["a", "b", "c"])):
-        say(note)
-
-
-def come_early(channel):
-    """Be there before the server, and watch the channel become ready."""
-    is_ready = threading.Event()
-    channel.subscribe(lambda state: state is grpc.ChannelConnectivity.READY and is_ready.set(), True)
-    stub = ChatStub(channel)
-    try:
-        stub.Say("too early", timeout=1)
-    except grpc.RpcError as error:
-        say(error.code())
-    say("waiting")
-    say(stub.Say("you", wait_for_ready=True, timeout=30))
-    say(is_ready.wait(10))
-    grpc.channel_ready_future(channel).result(10)
-
-
-HASTY = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
-
 if __name__ == "__main__":
     main(
-        cancellation=(serving(Counter()), calling(leave)),
         graceful_stop=(serve_until_sigterm, calling(call_until_refused)),
         hello_world=(serving(Greeter()), calling(greet)),
         interceptors=(serving(Greeter(), interceptors=(AskForHeader(),)), calling(call_with_headers)),
         local_credentials=(serve_with_credentials, greet_with_credentials),
         multiprocessing_clients=(serve_by_processes, call_by_processes),
-        route_guide=(serving(Guide()), calling(be_guided)),
-        wait_for_ready=(serving(Greeter()), calling(come_early, options=HASTY)),
     )

@@ -1,7 +1,6 @@
 """A gRPC server of Python's own, and relays to it."""
 
-from __future__ import annotations
-
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,15 +10,40 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+import grpc
+
 import lucky_transport_stubs
 from lucky_transport.process import unique_name
-from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.relay.relay import Relay
+from tests.support.waiting import PATIENCE_S
 
 #: Serves these behaviours by gRPC at an address, a free port of this host unless another is given; returns its port.
 Serve = Callable[..., int]
 #: Returns a channel through a new relay to an upstream.
 Through = Callable[..., Any]
+
+
+def relay_to(upstream: str | int, endpoint: str = "", **arguments: Any) -> Relay:
+    """Return a relay to an upstream, or to the one at a port of this host, at a new endpoint unless one is given."""
+    where = upstream if isinstance(upstream, str) else f"grpc://127.0.0.1:{upstream}"
+    return Relay(where, endpoint or f"shm://{unique_name()}", **arguments)
+
+
+def echo(request: bytes, context: Any) -> bytes:
+    return request
+
+
+class Stuck:
+    """A behaviour that never answers; it notes when it is entered and when its call has ended."""
+
+    def __init__(self) -> None:
+        self.entered, self.ended = threading.Event(), threading.Event()
+
+    def __call__(self, request: Any, context: Any) -> Iterator[bytes]:
+        context.add_callback(self.ended.set)
+        self.entered.set()
+        self.ended.wait(PATIENCE_S)
+        yield b""
 
 
 @pytest.fixture
@@ -47,8 +71,7 @@ def serve(stack: ExitStack, handlers_of: Callable[[Mapping[str, Any]], Any]) -> 
 @pytest.fixture
 def through(stack: ExitStack) -> Through:
     def channel(upstream: str | int, options: Any = None, **arguments: Any) -> Any:
-        where = upstream if isinstance(upstream, str) else f"grpc://127.0.0.1:{upstream}"
-        relay = stack.enter_context(Relay(where, f"shm://{unique_name()}", **arguments))
+        relay = stack.enter_context(relay_to(upstream, **arguments))
         return stack.enter_context(lucky_transport_stubs.channel(relay.endpoint, options=options))
 
     return channel

@@ -1,35 +1,25 @@
-"""A relay carries what the caller and the server say to each other, and neither outlives the other's call."""
+"""What a relay does beside `differential`, whose cases it passes in tests/exhaustive: who leaves or comes late, limits,
+TLS, names.
+"""
 
-from __future__ import annotations
-
-import itertools
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 import lucky_transport_stubs
 from lucky_transport.errors import ConfigError, NotReachable
 from lucky_transport.process import unique_name
-from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.relay.forwarding import CallerRequests
-from lucky_transport_stubs.relay.relay import Relay
-from lucky_transport_stubs.words.metadata import WAITS
-from tests.plugins.stubs.relay.conftest import Serve, Through
+from tests.plugins.stubs.relay.conftest import Serve, Stuck, Through, echo, relay_to
 from tests.support.certificates import CERTIFICATE, KEY
 from tests.support.resources import free_port
 from tests.support.waiting import PATIENCE_S, until
-
-MIB = 1 << 20
-
-
-def echo(request: bytes, context: Any) -> bytes:
-    return request
 
 
 def first_of(call: Any) -> bytes | None:
@@ -53,47 +43,6 @@ def is_unavailable(channel: Any) -> bool:
     return failure_of(channel.unary_unary("/t.Test/Echo"), b"").code() is grpc.StatusCode.UNAVAILABLE
 
 
-class Stuck:
-    """A behaviour that never answers; it notes when it is entered and when its call has ended, and how long it had."""
-
-    def __init__(self) -> None:
-        self.entered, self.ended = threading.Event(), threading.Event()
-        self.time_s: float | None = None
-
-    def __call__(self, request: Any, context: Any) -> Iterator[bytes]:
-        context.add_callback(self.ended.set)
-        self.time_s = context.time_remaining()
-        self.entered.set()
-        self.ended.wait()
-        yield b""
-
-
-def test_a_call_that_its_caller_cancels_ends_upstream(serve: Serve, through: Through) -> None:
-    stuck = Stuck()
-    call = through(serve({"unary_stream Stuck": stuck})).unary_stream("/t.Test/Stuck")(b"")
-    assert stuck.entered.wait(PATIENCE_S)
-    call.cancel()
-    assert stuck.ended.wait(PATIENCE_S)
-
-
-def test_a_server_that_never_answers_costs_the_callers_deadline_and_is_told_it(serve: Serve, through: Through) -> None:
-    stuck = Stuck()
-    error = failure_of(through(serve({"unary_stream Stuck": stuck})).unary_stream("/t.Test/Stuck"), b"", timeout=2.0)
-    assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert stuck.ended.wait(PATIENCE_S)
-    assert stuck.time_s is not None
-    assert 0 < stuck.time_s < 2.0
-
-
-def test_a_call_without_a_deadline_has_none_upstream(serve: Serve, through: Through) -> None:
-    stuck = Stuck()
-    call = through(serve({"unary_stream Stuck": stuck})).unary_stream("/t.Test/Stuck")(b"")
-    assert stuck.entered.wait(PATIENCE_S)
-    call.cancel()
-    assert stuck.time_s is not None
-    assert stuck.time_s > 1e9, "grpc's word for no deadline"
-
-
 CLIENT = """
 import sys
 import lucky_transport_stubs
@@ -106,46 +55,12 @@ next(call)
 def test_a_caller_that_is_killed_ends_its_call_upstream(serve: Serve) -> None:
     stuck = Stuck()
     port = serve({"stream_stream Stuck": stuck})
-    with Relay(f"grpc://127.0.0.1:{port}", f"shm://{unique_name()}") as relay:
+    with relay_to(port) as relay:
         command = [sys.executable, "-c", CLIENT, relay.endpoint]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
             assert stuck.entered.wait(PATIENCE_S)
             client.kill()
         assert stuck.ended.wait(PATIENCE_S)
-
-
-def test_a_slow_reader_slows_the_server(serve: Serve, through: Through) -> None:
-    made, ended = itertools.count(), threading.Event()
-
-    def endless(request: bytes, context: Any) -> Iterator[bytes]:
-        context.add_callback(ended.set)
-        for _ in made:
-            yield b"x" * MIB
-
-    channel = through(serve({"unary_stream Endless": endless, "unary_unary Echo": echo}))
-    call = channel.unary_stream("/t.Test/Endless")(b"")
-    assert len(next(call)) == MIB
-    for _ in range(100):  # what could be sent meanwhile is sent
-        channel.unary_unary("/t.Test/Echo")(b"", timeout=PATIENCE_S)
-    assert next(made) < 64, "one here, and the windows of both connections"
-    call.cancel()
-    assert ended.wait(PATIENCE_S)
-
-
-def test_a_slow_server_slows_its_caller(serve: Serve, through: Through) -> None:
-    made, stuck = itertools.count(), Stuck()
-
-    def requests() -> Iterator[bytes]:
-        for _ in made:
-            yield b"x" * MIB
-
-    channel = through(serve({"stream_stream Stuck": stuck, "unary_unary Echo": echo}))
-    call = channel.stream_stream("/t.Test/Stuck")(requests())
-    assert stuck.entered.wait(PATIENCE_S)
-    for _ in range(100):
-        channel.unary_unary("/t.Test/Echo")(b"", timeout=PATIENCE_S)
-    assert next(made) < 64
-    call.cancel()
 
 
 def test_requests_that_break_off_cancel_the_call_before_they_end() -> None:
@@ -233,12 +148,6 @@ def test_a_call_that_waits_is_carried_on_when_its_server_comes(
     assert (next(call) if arity.endswith("stream") else call.result()) == b"['key']"
 
 
-def test_a_call_that_waits_ends_at_its_deadline(through: Through, tmp_path: Path) -> None:
-    method = through(f"grpc+unix://{tmp_path}/s").unary_unary("/t.Test/Echo")
-    error = failure_of(method, b"", wait_for_ready=True, timeout=0.5)
-    assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-
-
 def test_a_call_that_waits_can_be_cancelled_and_leaves_its_place(through: Through, tmp_path: Path) -> None:
     channel = through(f"grpc+unix://{tmp_path}/s", max_calls=1)
     until(lambda: is_unavailable(channel))
@@ -250,7 +159,7 @@ def test_a_call_that_waits_can_be_cancelled_and_leaves_its_place(through: Throug
 
 def test_a_relay_that_ends_ends_calls_that_wait(tmp_path: Path) -> None:
     with (
-        Relay(f"grpc+unix://{tmp_path}/s", f"shm://{unique_name()}") as relay,
+        relay_to(f"grpc+unix://{tmp_path}/s") as relay,
         lucky_transport_stubs.channel(relay.endpoint) as channel,
     ):
         is_unavailable(channel)
@@ -276,7 +185,7 @@ def test_no_other_server_is_told_which_calls_wait() -> None:
     server.start()
     with lucky_transport_stubs.channel(name) as channel:
         call = channel.unary_unary("/t.Test/Echo")
-        call(b"", wait_for_ready=True, timeout=PATIENCE_S, metadata=((WAITS[0], "1"),))
+        call(b"", wait_for_ready=True, timeout=PATIENCE_S, metadata=(("lucky-wait-for-ready", "1"),))
     server.stop(None).wait()
     assert met == ["user-agent"]
 
@@ -329,19 +238,19 @@ def test_a_server_with_tls_asks_the_relay_for_its_certificate(serve: Serve, thro
 )
 def test_a_wrong_endpoint_is_refused_with_its_remedy(upstream: str, endpoint: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says.replace("?", r"\?")):
-        Relay(upstream, endpoint)
+        relay_to(upstream, endpoint)
 
 
 def test_a_name_that_is_taken_is_refused_and_the_first_relay_goes_on(serve: Serve, through: Through) -> None:
     port = serve({"unary_unary Echo": echo})
-    with Relay(f"grpc://127.0.0.1:{port}", f"shm://{unique_name()}") as relay:
+    with relay_to(port) as relay:
         with pytest.raises(NotReachable, match=f"Failed to bind to address {relay.endpoint}.*another --endpoint"):
-            Relay(f"grpc://127.0.0.1:{port}", relay.endpoint)
+            relay_to(port, relay.endpoint)
         with lucky_transport_stubs.channel(relay.endpoint) as channel:
             assert channel.unary_unary("/t.Test/Echo")(b"x", timeout=PATIENCE_S) == b"x"
 
 
 def test_the_port_of_the_upstream_can_name_the_endpoint() -> None:
     port = free_port()
-    with Relay(f"grpc://127.0.0.1:{port}", "shm://of_{host}_{port}_" + unique_name()) as relay:
+    with relay_to(port, "shm://of_{host}_{port}_" + unique_name()) as relay:
         assert relay.endpoint.startswith(f"shm://of_localhost_{port}_")

@@ -1,7 +1,5 @@
 """Programs under `lucky-transport run`, in folders of their own, and a gRPC server for those that stay on gRPC."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -14,8 +12,12 @@ from typing import Any
 
 import pytest
 
+import lucky_transport_stubs
 from tests.support.forked_programs import CommandLine, Program, Programs
 from tests.support.waiting import PATIENCE_S
+
+#: Where every Python of a switched program finds its `sitecustomize`.
+BOOTSTRAP = str(Path(lucky_transport_stubs.__file__ or "").parent / "run" / "bootstrap")
 
 #: Runs `lucky-transport run OPTIONS... -- COMMAND...` to its end: `launch(*options, command=[...], **variables)`.
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -1,13 +1,12 @@
 """Calls are counted: exactly, without a lock, beyond their process's end, by channels that look as before; and said."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,9 @@ grpc = pytest.importorskip("grpc")
 import lucky_transport_stubs  # noqa: E402 - needs grpc
 from lucky_transport_stubs.run.counts import counted  # noqa: E402
 from tests.support.appearance import appearance  # noqa: E402
+
+from ..differential.both import THREADS, WAYS, Driver  # noqa: E402
+from ..differential.records import REQUESTS  # noqa: E402
 
 STEP = Calls("localhost:1", "shm://x", "", "/a.B/Step")
 RESET = Calls("localhost:1", "", "the map does not name it", "/a.B/Reset")
@@ -151,24 +153,21 @@ def channel(grpc_port: int, counter_of: Callable[[str], CallCounter]) -> Iterato
         yield channel
 
 
-def test_every_arity_is_counted_and_answers_as_before(channel: Any, counts: Callable[[], dict[str, int]]) -> None:
-    assert channel.unary_unary(ECHO)(b"x", timeout=10) == b"x"
-    assert list(channel.unary_stream(COUNT)(b"ab")) == [b"a", b"b"]
-    assert channel.stream_unary(SUM)(iter([b"a", b"b"])) == b"ab"
-    assert list(channel.stream_stream(CHAT)(iter([b"a", b"b"]))) == [b"a", b"b"]
-    assert counts() == {ECHO: 1, COUNT: 1, SUM: 1, CHAT: 1}
+PATHS = {"unary_unary": ECHO, "unary_stream": COUNT, "stream_unary": SUM, "stream_stream": CHAT}
+#: What the methods of `grpc_port` respond to the requests of the differential.
+ITEMS = {ECHO: [b"one"], COUNT: [b"o", b"n", b"e"], SUM: [b"onetwothree"], CHAT: [*REQUESTS]}
 
 
-def test_every_way_to_start_a_call_counts_once(channel: Any, counts: Callable[[], dict[str, int]]) -> None:
-    echo, add = channel.unary_unary(ECHO), channel.stream_unary(SUM)
-    assert echo(b"x") == b"x"
-    answer, call = echo.with_call(b"y")
-    assert (answer, call.code()) == (b"y", grpc.StatusCode.OK)
-    assert echo.future(b"z").result(10) == b"z"
-    assert add.with_call(iter([b"a"]))[0] == b"a"
-    assert add.future(iter([b"b"])).result(10) == b"b"
-    assert counts() == {ECHO: 3, SUM: 2}
-    assert not hasattr(channel.unary_stream(COUNT), "future")
+async def test_every_way_to_call_is_counted_once_and_answers_as_before(
+    driver: Driver, grpc_port: int, counter_of: Callable[[str], CallCounter], counts: Callable[[], dict[str, int]]
+) -> None:
+    make = grpc.insecure_channel if driver.driver == THREADS else grpc.aio.insecure_channel
+    channel = counted(make(f"127.0.0.1:{grpc_port}"), counter_of)
+    for way in WAYS[driver.driver]:
+        seen = repr(await driver.invoke(way, getattr(channel, way.arity)(PATHS[way.arity]), timeout=10))
+        assert all(repr(item) in seen for item in ITEMS[PATHS[way.arity]]), seen
+    await driver.close(channel)
+    assert counts() == Counter(PATHS[way.arity] for way in WAYS[driver.driver])
 
 
 def test_a_call_that_fails_is_counted_and_fails_as_before(channel: Any, counts: Callable[[], dict[str, int]]) -> None:
@@ -212,24 +211,13 @@ async def test_what_is_counted_looks_as_it_does_uncounted(
         assert {*dir(methods[0])} <= {*dir(methods[1])}
 
 
-def test_asyncio_channels_are_counted_too(
-    grpc_port: int, counter_of: Callable[[str], CallCounter], counts: Callable[[], dict[str, int]]
+async def test_a_counted_channel_of_asyncio_is_a_channel(
+    grpc_port: int, counter_of: Callable[[str], CallCounter]
 ) -> None:
-    async def use() -> None:
-        async with counted(grpc.aio.insecure_channel(f"127.0.0.1:{grpc_port}"), counter_of) as channel:
-            assert isinstance(channel, grpc.aio.Channel)
-            await asyncio.wait_for(channel.channel_ready(), 10)
-            assert channel.get_state() is grpc.ChannelConnectivity.READY
-            echo = channel.unary_unary(ECHO)
-            assert await asyncio.gather(*(echo(bytes([item])) for item in range(8))) == [bytes([i]) for i in range(8)]
-            call = channel.unary_stream(COUNT)(b"ab")
-            assert [item async for item in call] == [b"a", b"b"]
-            assert await call.code() is grpc.StatusCode.OK
-            assert await channel.stream_unary(SUM)(iter([b"a", b"b"])) == b"ab"
-            assert [item async for item in channel.stream_stream(CHAT)(iter([b"a"]))] == [b"a"]
-
-    asyncio.run(use())
-    assert counts() == {ECHO: 8, COUNT: 1, SUM: 1, CHAT: 1}
+    async with counted(grpc.aio.insecure_channel(f"127.0.0.1:{grpc_port}"), counter_of) as channel:
+        assert isinstance(channel, grpc.aio.Channel)
+        await asyncio.wait_for(channel.channel_ready(), 10)
+        assert channel.get_state() is grpc.ChannelConnectivity.READY
 
 
 def made(method: str, count: int, *, endpoint: str = "shm://demo", target: str = "127.0.0.1:50051") -> Calls:

@@ -1,7 +1,5 @@
 """A program under the launcher whose calls go over shared memory, with no gRPC server anywhere."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path

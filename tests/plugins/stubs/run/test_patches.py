@@ -1,7 +1,5 @@
 """What a switched program finds changed: grpc's channel factories, server credentials, and luckyrobots 0.5.0."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable
@@ -13,7 +11,7 @@ import pytest
 
 from lucky_transport.config import Settings
 from lucky_transport_stubs.run import patches
-from lucky_transport_stubs.run.patches import patch_luckyrobots
+from lucky_transport_stubs.run.luckyrobots import patch_luckyrobots
 from lucky_transport_stubs.run.switch import Switch
 from tests.support.certificates import CERTIFICATE, KEY
 from tests.support.waiting import PATIENCE_S
@@ -49,8 +47,8 @@ def grpc(monkeypatch: pytest.MonkeyPatch) -> Any:
     module = ModuleType("grpc")
     aio = SimpleNamespace(**{name: telling("grpc.aio", getattr(real.aio, name)) for name in FACTORIES})
     module.__dict__.update({name: telling("grpc", getattr(real, name)) for name in FACTORIES}, aio=aio)
-    monkeypatch.setattr(patches, "_channel", lambda endpoint, **kept: ("shm", endpoint, kept))
-    monkeypatch.setattr(patches, "_aio_channel", lambda endpoint, **kept: ("shm.aio", endpoint, kept))
+    kinds = {"channel": "shm", "aio_channel": "shm.aio"}
+    monkeypatch.setattr(patches, "_over_shm", lambda kind, endpoint, **kept: (kinds[kind], endpoint, kept))
     return module
 
 

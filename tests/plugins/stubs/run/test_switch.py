@@ -1,7 +1,5 @@
 """Where a channel goes: targets in all of gRPC's spellings, the map, the modes, and what is said about it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

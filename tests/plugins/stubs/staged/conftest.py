@@ -1,16 +1,14 @@
 """Two servers of one service, real gRPC and shared memory, a policy that does as it is told, and staged channels."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
-from lucky_transport_migration.evidence.outcome import Comparison
 from tests.migration.conftest import FakePolicy
 from tests.support.resources import threads_of
 from tests.support.waiting import PATIENCE_S, until_none_left
@@ -19,10 +17,12 @@ grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 
 
 
 import lucky_transport_stubs  # noqa: E402 - needs grpc
-from lucky_transport_migration.compare.item_digest import ItemDigest  # noqa: E402
+from lucky_transport_migration.compare.items import ItemDigest  # noqa: E402
 from lucky_transport_migration.compare.rules import ComparisonRules  # noqa: E402
 from lucky_transport_migration.routing.router import ProcessRouter  # noqa: E402
 from lucky_transport_stubs.staged import channels  # noqa: E402
+
+from ..differential.both import THREADS, Driver  # noqa: E402
 
 SHADOWED = Decision("grpc", "shm", "shadow")
 
@@ -38,13 +38,13 @@ class ToldPolicy(FakePolicy):
     def close(self) -> None:
         self.is_closed = True
 
-    def wait(self, count: int = 1) -> list[Comparison]:
+    def wait(self, count: int = 1) -> list[Any]:
         """Return what was noted, once it is that much."""
         with self._news:
             assert self._news.wait_for(lambda: len(self.notes) >= count, PATIENCE_S), f"only {len(self.notes)} noted"
             return self.notes
 
-    def only(self) -> Comparison:
+    def only(self) -> Any:
         """Return the one comparison there is."""
         (comparison,) = self.wait()
         return comparison
@@ -83,6 +83,13 @@ class Pair:
             "shm": lucky_transport_stubs.aio_channel(self.endpoint),
         }
         return channels.open_aio_channel(self.target, sides, self.blocking(), None, **options)
+
+    @asynccontextmanager
+    async def opened(self, driver: Driver) -> AsyncIterator[Any]:
+        """Give a channel of this driver."""
+        channel = self.channel() if driver.driver == THREADS else self.aio_channel()
+        yield channel
+        await driver.close(channel)
 
 
 @pytest.fixture

@@ -1,10 +1,7 @@
-"""A staged channel is a channel: all that a `grpc.Channel` promises, with shadows beside every call."""
-
-from __future__ import annotations
+"""A staged channel beside what `differential` compares of it: shared, watched, falling back, behind interceptors."""
 
 import asyncio
 import itertools
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,55 +13,9 @@ from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")
 
-import lucky_transport_stubs  # noqa: E402 - needs grpc
 from tests.support.appearance import appearance  # noqa: E402
-from tests.support.channel_cases import CHANNEL_CASES, channel_service  # noqa: E402
 
 ECHO, COUNT, CHAT = "/t.Test/Echo", "/t.Test/Count", "/t.Test/Chat"
-
-
-@pytest.fixture(scope="module")
-def places() -> Iterator[tuple[str, str]]:
-    """Target and endpoint of two servers with the service of the cases."""
-    servers = grpc.server(ThreadPoolExecutor(16)), lucky_transport_stubs.server(ThreadPoolExecutor(16))
-    endpoint = f"shm://{unique_name()}"
-    for server in servers:
-        server.add_generic_rpc_handlers((channel_service(),))
-    port = servers[0].add_insecure_port("127.0.0.1:0")
-    servers[1].add_insecure_port(endpoint)
-    for server in servers:
-        server.start()
-    yield f"127.0.0.1:{port}", endpoint
-    for server in servers:
-        server.stop(None).wait(10)
-
-
-@pytest.mark.parametrize("case", CHANNEL_CASES)
-@pytest.mark.parametrize("decision", [Decision("grpc", "shm"), Decision("shm", "grpc")], ids=["grpc", "shm"])
-def test_it_does_what_any_channel_promises(
-    pair: Any, places: tuple[str, str], policy: Any, decision: Decision, case: str
-) -> None:
-    policy.default = decision
-    pair.target, pair.endpoint = places
-    with pair.channel() as channel:
-        CHANNEL_CASES[case](channel)
-
-
-@pytest.mark.parametrize("answering", ["grpc", "shm"])
-def test_it_stands_as_the_channel_for_unnamed_methods_stands(pair: Any, policy: Any, answering: str) -> None:
-    """At the end of a migration there may be no gRPC server left, and before it no engine in shared memory."""
-    policy.default = Decision(answering)
-    if answering == "shm":
-        pair.target = "127.0.0.1:1"
-    else:
-        pair.endpoint = f"shm://{unique_name()}"
-    with pair.channel() as channel:
-        states: list[Any] = []
-        grpc.channel_ready_future(channel).result(10)
-        channel.subscribe(states.append)
-        channel.unsubscribe(states.append)
-        channel.unsubscribe(states.append)
-        assert channel.unary_unary(ECHO)(b"x") == b"x"
 
 
 def test_many_threads_may_share_it(channel: Any, policy: Any) -> None:
@@ -91,23 +42,6 @@ async def test_asyncio_interceptors_stay_outside(pair: Any, policy: Any) -> None
     assert list(policy.only().shadow.items) == [b"x!"]
 
 
-@pytest.mark.parametrize("answering", ["grpc", "shm"])
-async def test_asyncio_it_stands_as_the_channel_for_unnamed_methods_stands(
-    pair: Any, policy: Any, answering: str
-) -> None:
-    policy.default = Decision(answering)
-    if answering == "shm":
-        pair.target = "127.0.0.1:1"
-    else:
-        pair.endpoint = f"shm://{unique_name()}"
-
-    async with pair.aio_channel() as channel:
-        await channel.channel_ready()
-        assert channel.get_state() is grpc.ChannelConnectivity.READY
-        assert await channel.unary_unary(ECHO)(b"x") == b"x"
-    assert policy.only().primary.transport == answering
-
-
 async def test_asyncio_it_gets_ready_where_calls_go_now_this_way_now_that(pair: Any, policy: Any) -> None:
     ways = itertools.cycle([Decision("shm"), Decision("grpc")])
     policy.decide = lambda method: next(ways)
@@ -116,28 +50,14 @@ async def test_asyncio_it_gets_ready_where_calls_go_now_this_way_now_that(pair: 
         await channel.channel_ready()
 
 
-async def test_asyncio_after_closing_calls_are_refused_as_always(pair: Any, policy: Any) -> None:
-    channel = pair.aio_channel()
-    await channel.close()
-    with pytest.raises(grpc.aio.UsageError):
-        await channel.unary_unary(ECHO)(b"x")
-    assert policy.notes == []
-
-
 ARITIES = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
-DECISIONS = {
-    "grpc": Decision("grpc", "shm"),
-    "shm": Decision("shm", "grpc"),
-    "falls back": Decision("shm", "grpc", "canary 10%"),
-}
 
 
-@pytest.fixture(params=DECISIONS)
-def shown(pair: Any, policy: Any, request: pytest.FixtureRequest) -> Any:
-    """Two servers, of which one answers; or none does over shared memory, and gRPC answers instead."""
-    policy.default = DECISIONS[request.param]
-    if request.param == "falls back":
-        pair.endpoint = f"shm://{unique_name()}"
+@pytest.fixture
+def shown(pair: Any, policy: Any) -> Any:
+    """Two servers; none answers over shared memory, and gRPC answers instead. `differential` has the other stages."""
+    policy.default = Decision("shm", "grpc", "canary 10%")
+    pair.endpoint = f"shm://{unique_name()}"
     return pair
 
 

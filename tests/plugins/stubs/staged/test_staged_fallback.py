@@ -1,7 +1,5 @@
 """A read that shared memory cannot answer is answered by gRPC; what is no read is never made again."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +11,6 @@ import pytest
 from lucky_transport.messages.methods import Effect
 from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
-from lucky_transport_migration.evidence.outcome import Comparison
 from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")
@@ -84,7 +81,7 @@ WAYS = {
 }
 
 
-def check_fallback(comparison: Comparison) -> None:
+def check_fallback(comparison: Any) -> None:
     """Check that gRPC answered and that the candidate's failure is evidence."""
     assert comparison.shadow is not None, comparison.why
     assert comparison.decision == Decision("grpc", "shm", "canary 10%")

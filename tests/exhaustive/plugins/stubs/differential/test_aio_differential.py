@@ -1,7 +1,5 @@
 """Cases of asyncio over real gRPC and over ours: those that the quick part leaves out."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("grpc", reason="there is nothing to compare with")

@@ -1,7 +1,5 @@
 """Every case of threads over gRPC, and with a relay between client and server: the same but for what is declared."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("grpc", reason="there is nothing to compare with")

@@ -1,7 +1,5 @@
 """The sitecustomize that every Python under the launcher finds: what it switches, and what it leaves alone."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess
@@ -11,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport_stubs.run.activation import BOOTSTRAP
-from tests.plugins.stubs.run.conftest import Launch
+from tests.plugins.stubs.run.conftest import BOOTSTRAP, Launch
 
 SOURCE = Path(BOOTSTRAP) / "sitecustomize.py"
 

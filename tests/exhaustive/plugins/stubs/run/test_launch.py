@@ -1,7 +1,5 @@
 """The launcher as a process: exit status, signals and streams are the program's own."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """gRPC servers in shared memory are seen from outside: by `ls`, `inspect` and `top`, with services, calls and peers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """All processes of a program are switched and counted: by launcher, environment or `lucky_transport.auto`."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport_stubs.run.activation import BOOTSTRAP
+from tests.plugins.stubs.run.conftest import BOOTSTRAP
 from tests.support.waiting import until
 
 grpc = pytest.importorskip("grpc")

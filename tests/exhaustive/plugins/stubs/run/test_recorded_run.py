@@ -1,7 +1,5 @@
 """`run --record`: every call of a program and of its forked workers, over the transport that it has."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -15,8 +13,8 @@ import pytest
 
 import lucky_transport
 from lucky_transport.process import unique_name
-from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.recording.entries import RecordedCall, Recording
+from tests.support.fixtures.migration_evidence import rows_in
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
 
@@ -198,9 +196,9 @@ def test_a_worker_of_a_staged_program_leaves_evidence(weather: WeatherPrograms, 
             str(program),
         ]
         subprocess.run([*command, target, str(weather.folder), "never"], cwd=tmp_path, check=True, timeout=PATIENCE_S)
-    seen = list(read_folder(tmp_path / "lucky-evidence"))
+    seen = rows_in(tmp_path / "lucky-evidence")
     assert len(seen) == 20
-    assert {one.verdict for one in seen} == {"equal"}
+    assert {one["verdict"] for one in seen} == {"equal"}
 
 
 @pytest.mark.parametrize("before", ["before", "never"])

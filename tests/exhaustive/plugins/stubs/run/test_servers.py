@@ -1,7 +1,5 @@
 """Servers of unmodified programs under the launcher: served over shared memory beside their ports, or only there."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import secrets

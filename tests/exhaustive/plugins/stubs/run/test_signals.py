@@ -1,7 +1,5 @@
 """Signals under the launcher: each reaches the program once, whoever sends it to whom."""
 
-from __future__ import annotations
-
 import os
 import pty
 import resource

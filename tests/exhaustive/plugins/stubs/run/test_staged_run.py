@@ -3,8 +3,6 @@
 Reads of a team's own service get shadows where they are declared, and are compared field by field.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections import Counter
@@ -110,51 +108,6 @@ def test_each_method_goes_where_its_stage_says_and_reads_are_compared(
             (RESET, "grpc", "not_compared"): 10,
         }
     )
-
-
-def test_children_are_staged_too(
-    launch: Launch, python: Python, place: Place, stages: Callable[..., Path], tmp_path: Path
-) -> None:
-    """A forked child has the parent's modules, a started one has none of them.
-
-    gRPC's core now and then hangs for ever in a forked child, as it makes its first channel there; that child has
-    called nothing yet, and another one is forked.
-    """
-    stages("shadow")
-    (tmp_path / "calling.py").write_text(CALL)
-    code = f"""
-import os, signal, subprocess, sys, time
-from calling import call
-
-def ended_well(child):
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            assert status == 0
-            return True
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return False
-
-call("{SCHEMA}", 1)
-for _ in range(3):
-    child = os.fork()
-    if not child:
-        call("{SCHEMA}", 2)
-        sys.exit()
-    if ended_well(child):
-        break
-else:
-    sys.exit("every child hung")
-subprocess.run([sys.executable, "-c", "import calling; calling.call('{SCHEMA}', 4)", *sys.argv[1:]], check=True)
-"""
-    variables = {"GRPC_ENABLE_FORK_SUPPORT": "1"}  # for the child's own calls over real gRPC
-    done = launch(*place.options, "--report", "calls.json", command=python(code, place.port), **variables)
-    assert done.returncode == 0, done.stderr
-    assert calls(tmp_path) == {(SCHEMA, False): 7}
-    assert Counter(one["verdict"] for one in evidence(tmp_path)) == {"equal": 7}
 
 
 def test_asyncio_is_staged_too(

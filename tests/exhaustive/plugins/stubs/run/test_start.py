@@ -4,8 +4,6 @@ A start costs what is imported. So that it does not grow unseen, the modules are
 program with a channel or a server needs it, and import it where it is needed otherwise.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

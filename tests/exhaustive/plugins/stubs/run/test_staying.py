@@ -1,7 +1,5 @@
 """What a process cannot have over shared memory stays on gRPC, with a line that names the reason."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import sys

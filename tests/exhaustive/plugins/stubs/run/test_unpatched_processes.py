@@ -1,7 +1,5 @@
 """Pythons that the switch cannot reach are found, with the reason; those it reaches are not."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -15,8 +13,8 @@ from typing import Any
 import pytest
 
 from lucky_transport_stubs.run import unpatched_processes
-from lucky_transport_stubs.run.activation import BOOTSTRAP
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector, reason
+from tests.plugins.stubs.run.conftest import BOOTSTRAP
 from tests.support.waiting import PATIENCE_S
 
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -1,12 +1,11 @@
 """What an asyncio call answers while it runs and after it has ended."""
 
-from __future__ import annotations
-
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..aio_ends import WAYS, AioEnds, attempt, ended, finish, happened, read, start, state, taken, until
 from ..ends import path
@@ -58,19 +57,6 @@ async def a_call_is_cancelled_at_once(ends: AioEnds, way: Way) -> Record:
     return {**seen, **await ended(call)}
 
 
-@case
-async def a_task_that_awaits_a_call_is_cancelled(ends: AioEnds) -> Record:
-    held = _Held(ends, "unary_unary")
-    call = (await ends.unary_unary(held.behaviour))(b"request")
-
-    async def wait() -> Any:
-        return await call
-
-    task = asyncio.ensure_future(wait())
-    seen: Record = {"begun": await happened(held.begun), "task": task.cancel()}
-    return {**seen, "outcome": await attempt(task), **await ended(call), "told": await happened(held.told)}
-
-
 @each(arity=("unary_unary", "stream_unary"), ending=("success", "failure"))
 async def a_task_that_awaits_a_call_is_cancelled_just_when_that_has_ended(
     ends: AioEnds, arity: str, ending: str
@@ -87,13 +73,16 @@ async def a_task_that_awaits_a_call_is_cancelled_just_when_that_has_ended(
     return {"outcome": await attempt(task), **await ended(call)}
 
 
-@each(style=("iterate", "read"))
-async def a_task_that_reads_a_call_is_cancelled(ends: AioEnds, style: str) -> Record:
-    held = _Held(ends, "unary_stream")
-    call = (await ends.unary_stream(held.behaviour))(b"request")
+@each(style=("await", "iterate", "read"))
+async def a_task_that_waits_for_a_call_is_cancelled(ends: AioEnds, style: str) -> Record:
+    arity = "unary_unary" if style == "await" else "unary_stream"
+    held = _Held(ends, arity)
+    call = (await ends.method(arity, held.behaviour))(b"request")
 
     async def wait() -> Any:
-        return await (call.read() if style == "read" else anext(aiter(call)))
+        return await {"await": lambda: call, "iterate": lambda: anext(aiter(call)), "read": lambda: call.read()}[
+            style
+        ]()
 
     task = asyncio.ensure_future(wait())
     seen: Record = {"begun": await happened(held.begun), "task": task.cancel()}
@@ -102,16 +91,22 @@ async def a_task_that_reads_a_call_is_cancelled(ends: AioEnds, style: str) -> Re
 
 @each(ending=("success", "failure", "cancellation"))
 async def done_callbacks_come_once_and_in_order(ends: AioEnds, ending: str) -> Record:
-    gate, told = ends.gate(), []
+    gate, told, where = ends.gate(), [], contextvars.ContextVar("where", default="made elsewhere")
 
     async def behaviour(request: bytes, context: Any) -> bytes:
+        if request == b"connects":
+            return request
         await gate.happened()
         if ending == "failure":
             await context.abort(grpc.StatusCode.ABORTED, "so it goes")
         return request
 
-    call = (await ends.unary_unary(behaviour))(b"request")
-    call.add_done_callback(lambda one: told.append(("first", one is call, one.done())))
+    method = await ends.unary_unary(behaviour)
+    await method(b"connects", timeout=PATIENCE_S)  # or the call is sent later, in another context
+    where.set("caller")
+    call = method(b"request")
+    where.set("later")
+    call.add_done_callback(lambda one: told.append(("first", where.get(), one is call, one.done())))
     call.add_done_callback(lambda one: told.append(("second", one is call, one.done())))
     await asyncio.sleep(0.05)
     if ending == "cancellation":

@@ -1,13 +1,11 @@
 """Writing and reading of asyncio streams, by calls, by iterators, and by both."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from ..aio_ends import EOF, AioEnds, attempt, happened, read, status, taken
+from ..aio_ends import EOF, AioEnds, attempt, read, taken
 from ..records import Record
 from ..registry import case, each
 
@@ -151,20 +149,3 @@ async def a_handler_mixes_its_styles(ends: AioEnds) -> Record:
             await context.write(b"mixed in")
 
     return {"ended": (await taken((await ends.stream_stream(behaviour))(iter(ITEMS[:1]))))["ended"]}
-
-
-@case
-async def a_handler_is_closed_by_a_cancel(ends: AioEnds) -> Record:
-    closed = asyncio.Event()
-
-    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        try:
-            for number in itertools.count():
-                yield str(number).encode()
-                await asyncio.sleep(0.001)
-        finally:
-            closed.set()
-
-    call = (await ends.unary_stream(behaviour))(b"request")
-    seen: Record = {"part": await taken(call, 3), "cancelling": call.cancel()}
-    return {**seen, "closed": await happened(closed), **await status(call)}

@@ -1,12 +1,11 @@
 """What the objects look like that a program holds: their classes, texts, names and private parts that programs read."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
+
 from tests.support.appearance import appearance
 
 from ..aio_ends import AioEnds

@@ -1,18 +1,17 @@
 """Channels: closing, connectivity, and waiting for a server."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..aio_ends import AioEnds
 from ..aio_ends import attempt as aio_attempt
 from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, Driver, Read, echo
 from ..ends import ARITIES, Ends, method_handler, path
-from ..records import PATIENCE_S, Diary, Record, Way, attempt, error, state
+from ..records import PATIENCE_S, Diary, Record, Way, attempt, state
 from ..registry import case, each
 
 ECHO = {"Method": method_handler("unary_unary", lambda request, context: request)}
@@ -60,12 +59,23 @@ async def a_closed_channel_refuses_calls(ends: Driver, way: Way) -> Record:
     return await ends.invoke(way, method)
 
 
-@case
-def a_channel_is_a_context(ends: Ends) -> Record:
-    with ends.connect(ends.serve(ECHO).target) as channel:
-        method = channel.unary_unary(path())
-        inside = attempt(method, b"request")
-    return {"inside": inside, "outside": attempt(method, b"request")}
+@each(BOTH, options=([(5, 5)], [("a",)], 5))
+async def what_are_no_options_is_refused(ends: Driver, options: Any) -> Record:
+    try:
+        ends.connect(ends.address(), options)
+    except Exception as refused:
+        return {"refused": type(refused).__name__}
+    return {}
+
+
+@each(BOTH)
+async def a_channel_is_a_context(ends: Driver) -> Record:
+    channel = ends.connect((await ends.serve(_echo(ends))).target)
+    method = channel.unary_unary(path())
+    async with AsyncExitStack() as stack:
+        _ = stack.enter_context(channel) if ends.driver == THREADS else await stack.enter_async_context(channel)
+        inside = await ends.attempt(method, b"request")
+    return {"inside": inside, "outside": await ends.attempt(method, b"request")}
 
 
 @case
@@ -201,14 +211,6 @@ async def multicallables_are_made_without_a_server(ends: Driver, arity: str) -> 
     return {"channel": isinstance(channel, kinds.Channel), "method": isinstance(getattr(channel, arity)(path()), kind)}
 
 
-def _refusal(function: Callable[..., Any], *arguments: Any) -> Record:
-    try:
-        function(*arguments)
-    except Exception as raised:
-        return {"raised": error(raised)}
-    return {"raised": None}
-
-
 @each((ASYNCIO,), grace=(PATIENCE_S, 0.05))
 async def closing_with_grace(ends: AioEnds, grace: float) -> Record:
     gate, begun = ends.gate(), ends.flag()
@@ -230,15 +232,6 @@ async def closing_with_grace(ends: AioEnds, grace: float) -> Record:
 
 
 @each((ASYNCIO,))
-async def an_asyncio_channel_is_a_context(ends: AioEnds) -> Record:
-    served = await ends.serve(_echo(ends))
-    async with ends.connect(served.target) as channel:
-        method = channel.unary_unary(path())
-        inside = await aio_attempt(method(b"request"))
-    return {"inside": inside, "outside": _refusal(method, b"request")}
-
-
-@each((ASYNCIO,))
 async def the_states_of_a_channel(ends: AioEnds) -> Record:
     channel = ends.connect((await ends.serve(_echo(ends))).target)
     seen: Record = {"first": channel.get_state().name, "past": await aio_attempt(channel.wait_for_state_change(READY))}
@@ -247,8 +240,9 @@ async def the_states_of_a_channel(ends: AioEnds) -> Record:
     waiting = asyncio.ensure_future(channel.wait_for_state_change(READY))
     await asyncio.sleep(0.05)
     await channel.close()
-    ended = await aio_attempt(waiting)
-    return {**seen, "raised": ended.get("raised", {}).get("classes"), "closed": channel.get_state().name}
+    ended = [await aio_attempt(one) for one in (waiting, channel.wait_for_state_change(READY))]
+    raised = [one.get("raised", {}).get("classes") for one in ended]
+    return {**seen, "raised": raised, "closed": channel.get_state().name}
 
 
 @each((ASYNCIO,))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..both import ASYNCIO, BOTH, THREADS, WAYS, AioEnds, Driver, OverThreads, Read, echo, run
 from ..ends import ARITIES, Ends, method_handler, path

@@ -1,10 +1,8 @@
 """Compression as an argument of calls, channels and servers: what is none is refused, and nothing of it is seen."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..both import ASYNCIO, BOTH, THREADS, WAYS, Driver, OverThreads, Read
 from ..ends import method_handler, path

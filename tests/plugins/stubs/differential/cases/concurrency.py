@@ -1,10 +1,8 @@
 """Many calls at once, from many threads or tasks, on one channel and on several."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, Driver, Read, echo
 from ..ends import ARITIES, Ends, method_handler, path

@@ -1,14 +1,11 @@
 """What a handler learns from its context, before and after its call has ended."""
 
-from __future__ import annotations
-
-import asyncio
 import contextvars
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from .. import aio_ends
 from ..both import ASYNCIO, BOTH, THREADS, AioEnds, Driver, Read
@@ -183,13 +180,16 @@ def refuses_all_after_the_end(ends: Ends) -> Record:
 @each(BOTH)
 async def starts_each_call_with_clean_context_variables(ends: Driver) -> Record:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="clean")
+    ended: set[str] = set()
 
     async def answer(read: Read, context: Any) -> bytes:
         before = variable.get()
         variable.set("used")
+        context.add_done_callback(lambda _: ended.add(variable.get()))
         return before.encode()
 
-    return {"calls": await _asked(ends, answer, 3, **({"workers": 1} if ends.driver == THREADS else {}))}
+    calls = await _asked(ends, answer, 3, **({"workers": 1} if ends.driver == THREADS else {}))
+    return {"calls": calls, "ended": ended}
 
 
 @case
@@ -201,27 +201,6 @@ def hands_its_deadline_on_to_calls_of_its_own(ends: Ends) -> Record:
     onward = ends.connect(served.target).unary_unary(path())
     outer = ends.unary_unary(lambda request, context: onward(request))
     return attempt(outer, b"request", timeout=PATIENCE_S)
-
-
-@each((ASYNCIO,))
-async def is_cancelled_with_the_call(ends: AioEnds) -> Record:
-    begun, told = asyncio.Event(), asyncio.Event()
-    kept: list[Any] = []
-
-    async def behaviour(request: bytes, context: Any) -> bytes:
-        kept.append(context)
-        context.add_done_callback(lambda _: told.set())
-        begun.set()
-        await asyncio.sleep(60)
-        return request
-
-    call = (await ends.unary_unary(behaviour))(b"request")
-    seen: Record = {
-        "begun": await aio_ends.happened(begun),
-        "cancelling": call.cancel(),
-        "told": await aio_ends.happened(told),
-    }
-    return {**seen, "done": kept[0].done(), "cancelled": kept[0].cancelled()}
 
 
 @each((ASYNCIO,), arity=ARITIES)

@@ -1,13 +1,11 @@
 """Credentials of calls, channels and ports, over local channels: what travels, what fails, what handlers are told."""
 
-from __future__ import annotations
-
 import contextvars
 import importlib
 import threading
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, AioEnds, Driver, OverThreads, Read
 from ..ends import Ends, method_handler, path

@@ -1,11 +1,9 @@
 """What a call answers while it runs and after it has ended."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..ends import Ends
 from ..records import FREE_WAYS, PATIENCE_S, Diary, Record, Way, attempt, begun, classes, happened, one_response, state

@@ -3,14 +3,12 @@
 Those are marked `experimental_non_blocking`: they return, and send their responses by a callback.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..both import BOTH, WAYS, Driver, echo
 from ..ends import ARITIES, SERVICE, Ends, generic_handler, method_handler, path

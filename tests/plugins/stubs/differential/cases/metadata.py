@@ -1,11 +1,9 @@
 """Metadata: what may be sent, in which order it comes, and where it is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, AioEnds, Driver, Read
 from ..ends import ARITIES, Ends
@@ -228,7 +226,7 @@ async def is_larger_than_allowed(ends: Driver, entries_: int, size: int) -> Reco
 
 @each(
     BOTH,
-    place=("initial", "trailing", "of an abort"),
+    place=("initial", "trailing", "of an abort", "details"),
     size=(1_000, 60_000),
     way={
         THREADS: WITH_STREAM[THREADS],
@@ -242,10 +240,10 @@ async def is_larger_than_allowed_from_the_server(ends: Driver, place: str, size:
         await read()
         if place == "initial":
             await context.send_initial_metadata(large)
-        else:
+        elif place != "details":
             context.set_trailing_metadata(large)
-        if place == "of an abort":
-            await context.abort(grpc.StatusCode.NOT_FOUND, "gone")
+        if place in ("of an abort", "details"):
+            await context.abort(grpc.StatusCode.NOT_FOUND, "x" * size if place == "details" else "gone")
         return b"response"
 
     return _without_sizes(await _called(ends, way, answer))

@@ -1,11 +1,9 @@
 """How calls end: success, failure, cancellation and expiry, in every arity and every style of call."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..both import (
     ASYNCIO,
@@ -120,8 +118,10 @@ async def has_expired_before_it_begins(ends: Driver, way: Way) -> Record:
 @each(BOTH, way=FREE_WAYS)
 async def is_cancelled(ends: Driver, way: Way) -> Record:
     gate, begun, told, stopped = ends.gate(), ends.flag(), ends.flag(), ends.flag()
+    kept: list[Any] = []
 
     async def wait(read: Read, context: Any) -> bytes:
+        kept.append(context)
         context.add_done_callback(lambda _: told.set())
         begun.set()
         try:
@@ -139,7 +139,7 @@ async def is_cancelled(ends: Driver, way: Way) -> Record:
     seen |= {"before": ends.state(call), "cancelling": call.cancel(), "now": ends.state(call)}
     seen |= {"result": await ends.result(way, call), **await ends.ended(call), "told": await told.happened()}
     if isinstance(ends, AioEnds):
-        seen["handler cancelled"] = await stopped.happened()
+        seen |= {"handler cancelled": await stopped.happened(), "context": [kept[0].done(), kept[0].cancelled()]}
     return seen
 
 

@@ -1,15 +1,13 @@
 """What the client sends: iterators that fail, wait, never end or are none, and requests that are no messages."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
-from ..both import ASYNCIO, BOTH, THREADS, WAYS, Driver, Read, echo
+from ..both import ASYNCIO, BOTH, THREADS, WAYS, Driver, Read, echo, ways_of
 from ..ends import Ends, method_handler, path
 from ..records import PATIENCE_S, Diary, Record, Way, attempt, taken
 from ..registry import case, each
@@ -18,6 +16,7 @@ STREAMS = {
     driver: [way for way in ways if way.arity.startswith("stream") and "write" not in way.style]
     for driver, ways in WAYS.items()
 }
+UNARY = ways_of("unary_unary", "unary_stream")
 
 
 def _joined(requests: Iterator[bytes], context: Any) -> bytes:
@@ -56,34 +55,17 @@ async def the_serializer_fails_midway(ends: Driver, way: Way) -> Record:
     return _without_items(await ends.invoke(way, method, timeout=PATIENCE_S))
 
 
-@each(value=("a list", "nothing", "a number"), style=("blocking", "future", "iterator"))
-def the_argument_is_no_iterator(ends: Ends, value: str, style: str) -> Record:
-    argument: Any = {"a list": [b"one", b"two"], "nothing": None, "a number": 5}[value]
-    if style == "iterator":
-        method = ends.stream_stream(_echoes)
-        return attempt(lambda: taken(method(argument, timeout=2)))
-    method = ends.stream_unary(_joined)
-    if style == "blocking":
-        return attempt(method, argument, timeout=2)
-    return attempt(lambda: method.future(argument, timeout=2).result())
+@each((THREADS,), value=([b"one", b"two"], None, 5), way=STREAMS)
+async def the_argument_is_no_iterator(ends: Driver, value: Any, way: Way) -> Record:
+    method = await ends.method(way.arity, ends.behaviour(way.arity, echo))
+    return await ends.invoke(way, method, value, timeout=2)
 
 
-@each(value=("text", "None", "a number", "a bytearray", "a memoryview"), style=("blocking", "future", "iterator"))
-def a_unary_request_is_no_bytes(ends: Ends, value: str, style: str) -> Record:
-    request: Any = {
-        "text": "text",
-        "None": None,
-        "a number": 5,
-        "a bytearray": bytearray(b"bytes"),
-        "a memoryview": memoryview(b"bytes"),
-    }[value]
-    if style == "iterator":
-        method = ends.unary_stream(lambda request, context: iter((request,)))
-        return attempt(lambda: taken(method(request, timeout=PATIENCE_S)))
-    method = ends.unary_unary(lambda request, context: request)
-    if style == "blocking":
-        return attempt(method, request, timeout=PATIENCE_S)
-    return attempt(lambda: method.future(request, timeout=PATIENCE_S).result())
+@each((THREADS,), value=("text", None, 5, bytearray(b"bytes"), "a memoryview"), way=UNARY)
+async def a_unary_request_is_no_bytes(ends: Driver, value: Any, way: Way) -> Record:
+    value = memoryview(b"bytes") if value == "a memoryview" else value
+    method = await ends.method(way.arity, ends.behaviour(way.arity, echo))
+    return await ends.invoke(way, method, value, timeout=PATIENCE_S)
 
 
 @case

@@ -1,7 +1,5 @@
 """What the client reads: parts of a stream, more than there is, and responses that are no messages."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import threading
@@ -9,13 +7,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 from grpc.experimental import ChannelOptions
 
-from lucky_transport_grpc.runtime import grpc
-
-from ..both import BOTH, Driver, Read, ways_of
+from ..both import ASYNCIO, BOTH, THREADS, Driver, Read, ways_of
 from ..ends import Ends, method_handler, path
-from ..records import EXPIRIES_S, PATIENCE_S, Diary, Record, Way, attempt, happened, status, taken
+from ..records import EXPIRIES_S, PATIENCE_S, Record, Way, attempt, happened, status, taken
 from ..registry import case, each
 
 STREAMS = ways_of("unary_stream", "stream_stream")
@@ -23,17 +20,6 @@ STREAMS = ways_of("unary_stream", "stream_stream")
 
 def _numbers(count: int) -> Iterator[bytes]:
     return (str(number).encode() for number in range(count))
-
-
-def _endless(closed: threading.Event) -> Any:
-    """Return a handler that sends until its generator is closed, and a little at a time."""
-
-    def behaviour(request: bytes, context: Any) -> Iterator[bytes]:
-        context.add_callback(closed.set)
-        for number in itertools.count():
-            yield str(number).encode()
-
-    return behaviour
 
 
 @each(count=(0, 1, 2, 1_000))
@@ -66,23 +52,26 @@ def a_call_is_its_own_iterator(ends: Ends) -> Record:
     return {"same": iter(call) is call, "next method": attempt(call.next), "rest": taken(call)}
 
 
-@case
-def a_part_is_read_and_the_rest_cancelled(ends: Ends) -> Record:
-    closed = threading.Event()
-    call = ends.unary_stream(_endless(closed))(b"request")
-    seen: Record = {"part": taken(call, 3), "cancel": call.cancel()}
-    return {**seen, "rest": taken(call), **status(call), "closed": happened(closed)}
+# A call of grpc.aio that is dropped goes on.
+@each(BOTH, way=ways_of("unary_stream"), items=(0, 3), how={THREADS: ("cancels", "drops it"), ASYNCIO: ("cancels",)})
+async def a_part_is_read_and_the_caller_leaves(ends: Driver, way: Way, items: int, how: str) -> Record:
+    begun, closed = ends.flag(), ends.flag()
 
+    def numbers(request: bytes) -> Iterator[bytes]:
+        try:
+            for number in itertools.count():
+                begun.set()
+                yield str(number).encode()
+        finally:
+            closed.set()
 
-@each(items=(0, 3))
-def a_part_is_read_and_the_call_dropped(ends: Ends, items: int) -> Record:
-    closed = threading.Event()
-    call = ends.unary_stream(_endless(closed))(b"request")
-    call.initial_metadata()
-    part = taken(call, items)
+    call = ends.start(way, await ends.method(way.arity, ends.flow(way.arity, numbers)))
+    seen: Record = {"begun": await begun.happened(), "part": [await ends.first(way, call) for _ in range(items)]}
+    if how == "cancels":
+        seen |= {"cancel": call.cancel(), "rest": await ends.result(way, call), **await ends.ended(call)}
     del call
     gc.collect()
-    return {"part": part, "closed": happened(closed)}
+    return {**seen, "closed": await closed.happened()}
 
 
 @case
@@ -100,25 +89,6 @@ def a_future_is_dropped(ends: Ends) -> Record:
     del future
     gc.collect()
     return {**seen, "told": happened(told)}
-
-
-@case
-def the_generator_is_closed_when_the_client_cancels(ends: Ends) -> Record:
-    diary = Diary()
-
-    def behaviour(request: bytes, context: Any) -> Iterator[bytes]:
-        try:
-            for number in itertools.count():
-                yield str(number).encode()
-        except GeneratorExit:
-            diary.note("GeneratorExit")
-            raise
-        finally:
-            diary.note("finally")
-
-    call = ends.unary_stream(behaviour)(b"request")
-    seen = {"part": taken(call, 2), "cancel": call.cancel()}
-    return {**seen, "handler": diary.after(2)}
 
 
 @each(BOTH, answer=(None, "text"))

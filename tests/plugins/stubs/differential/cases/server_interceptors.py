@@ -1,12 +1,10 @@
 """Interceptors on the server."""
 
-from __future__ import annotations
-
 import contextvars
 from collections.abc import Callable
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..both import ASYNCIO, BOTH, THREADS, WAYS, Driver, Read, echo, run
 from ..ends import ARITIES, method_handler, path
@@ -73,29 +71,15 @@ async def are_called_in_order(ends: Driver, arity: str) -> Record:
     return {"call": await _call(ends, arity, noting("outer"), noting("inner"), **sent), "diary": diary}
 
 
-@each(BOTH, arity={THREADS: ARITIES, ASYNCIO: ARITIES[:2]})
-async def may_refuse(ends: Driver, arity: str) -> Record:
+@each(BOTH, arity={THREADS: ARITIES, ASYNCIO: ARITIES[:2]}, how=("refuses", "has no handler", "fails"))
+async def may_end_a_call(ends: Driver, arity: str, how: str) -> Record:
     async def deny(read: Any, context: Any) -> None:
         await context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
 
     async def around(continuation: Any, details: Any) -> Any:
-        return method_handler(arity, ends.behaviour(arity, deny))
-
-    return await _call(ends, arity, around)
-
-
-@each(BOTH, arity={THREADS: ARITIES, ASYNCIO: ARITIES[:2]})
-async def may_have_no_handler(ends: Driver, arity: str) -> Record:
-    async def around(continuation: Any, details: Any) -> Any:
-        return None
-
-    return await _call(ends, arity, around)
-
-
-@each(BOTH, arity={THREADS: ARITIES, ASYNCIO: ARITIES[:2]})
-async def may_fail(ends: Driver, arity: str) -> Record:
-    async def around(continuation: Any, details: Any) -> Any:
-        raise RuntimeError("a defect of the interceptor")
+        if how == "fails":
+            raise RuntimeError("a defect of the interceptor")
+        return method_handler(arity, ends.behaviour(arity, deny)) if how == "refuses" else None
 
     return await _call(ends, arity, around)
 

@@ -1,13 +1,11 @@
 """Servers: starting, stopping under calls, their limits, and how handlers are found."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 
 from ..aio_ends import attempt as aio_attempt
 from ..both import ASYNCIO, BOTH, FREE_WAYS, SAFE_FREE_WAYS, THREADS, AioEnds, Driver, OverThreads, Read, echo
-from ..ends import SERVICE, Ends, generic_handler, method_handler, path
+from ..ends import Ends, generic_handler, method_handler, path
 from ..records import PATIENCE_S, Diary, Record, Way, attempt, happened
 from ..registry import case, each
 
@@ -164,17 +162,6 @@ async def a_server_listens_at_several_addresses(ends: Driver) -> Record:
     await ends.begin(server)
     methods = [ends.connect(address).unary_unary(path()) for address in addresses]
     return {"responses": [await ends.attempt(method, b"request") for method in methods]}
-
-
-@each(BOTH)
-async def handlers_come_from_both_registrations(ends: Driver) -> Record:
-    server, address = ends.server(), ends.address()
-    server.add_generic_rpc_handlers((generic_handler(_echo(ends)),))
-    if hasattr(server, "add_registered_method_handlers"):
-        server.add_registered_method_handlers(SERVICE, _echo(ends))
-    server.add_insecure_port(address)
-    await ends.begin(server)
-    return await ends.attempt(ends.connect(address).unary_unary(path()), b"request")
 
 
 @each(BOTH)

@@ -1,12 +1,10 @@
 """The service config of a channel: retries, timeouts and `waitForReady` of its methods."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, AioEnds, Driver, OverThreads, Read, echo
 from ..ends import SERVICE, Ends, method_handler, path

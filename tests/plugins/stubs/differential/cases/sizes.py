@@ -1,7 +1,5 @@
 """Message sizes: none, large, exactly at a limit and one byte beyond it, in each direction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,31 +55,14 @@ async def a_message_beyond_the_default(ends: Driver, arity: str, side: str) -> R
     return await _exchange(ends, arity, *sizes)
 
 
-async def _limited(ends: Driver, arity: str, side: str, **limits: Options) -> Record:
-    """Return what comes of a request, or a response, just at the limit and of one beyond it."""
-    sizes = [(size, 1) if side == "request" else (1, size) for size in (1_000, 1_001)]
+@each(BOTH, arity=SAFE, side=("server", "client"), limited=("receives", "sends"))
+async def a_side_is_limited(ends: Driver, arity: str, side: str, limited: str) -> Record:
+    """A request, or a response, just at the limit and one beyond it."""
+    limits: Any = {side: ((RECEIVE if limited == "receives" else SEND, 1_000),)}
+    is_request = (side == "server") == (limited == "receives")
+    sizes = [(size, 1) if is_request else (1, size) for size in (1_000, 1_001)]
     at, beyond = [await _exchange(ends, arity, *pair, **limits) for pair in sizes]
     return {"at": at, "beyond": beyond}
-
-
-@each(BOTH, arity=SAFE)
-async def the_server_receives_at_most(ends: Driver, arity: str) -> Record:
-    return await _limited(ends, arity, "request", server=((RECEIVE, 1_000),))
-
-
-@each(BOTH, arity=SAFE)
-async def the_client_receives_at_most(ends: Driver, arity: str) -> Record:
-    return await _limited(ends, arity, "response", client=((RECEIVE, 1_000),))
-
-
-@each(BOTH, arity=SAFE)
-async def the_client_sends_at_most(ends: Driver, arity: str) -> Record:
-    return await _limited(ends, arity, "request", client=((SEND, 1_000),))
-
-
-@each(BOTH, arity=SAFE)
-async def the_server_sends_at_most(ends: Driver, arity: str) -> Record:
-    return await _limited(ends, arity, "response", server=((SEND, 1_000),))
 
 
 @each(BOTH, arity=ARITIES)
@@ -93,6 +74,11 @@ async def no_limit_at_all(ends: Driver, arity: str) -> Record:
 @each(BOTH)
 async def an_empty_message_where_nothing_is_allowed(ends: Driver) -> Record:
     return await _exchange(ends, "unary_unary", 0, 0, server=((RECEIVE, 0),), client=((RECEIVE, 0),))
+
+
+@each(BOTH)
+async def a_byte_where_none_may_be_sent(ends: Driver) -> Record:
+    return await _exchange(ends, "unary_unary", 1, 0, client=((SEND, 0),))
 
 
 @each(side=("server", "client"))

@@ -1,13 +1,11 @@
 """Codes and details: what the handler set, in every way it can, and what the client is told."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..both import ASYNCIO, BOTH, THREADS, AioEnds, Driver, OverThreads, ways_of
 from ..ends import ARITIES, Ends
@@ -125,19 +123,11 @@ async def a_code_is_set_before_an_exception(ends: Driver) -> Record:
     return await told(ends, act)
 
 
-@each((THREADS,))
-async def aborting_with_a_status(ends: OverThreads) -> Record:
+@each((THREADS,), early=((), (("early", "yes"),)))
+async def aborting_with_a_status_replaces_trailing_metadata(ends: OverThreads, early: Any) -> Record:
     async def act(context: Any) -> None:
+        context.set_trailing_metadata(early)
         context.abort_with_status(Status(grpc.StatusCode.INTERNAL, "details", (("key", "value"), ("key-bin", b"\x00"))))
-
-    return await told(ends, act)
-
-
-@each((THREADS,))
-async def aborting_with_a_status_replaces_trailing_metadata(ends: OverThreads) -> Record:
-    async def act(context: Any) -> None:
-        context.set_trailing_metadata((("early", "yes"),))
-        context.abort_with_status(Status(grpc.StatusCode.INTERNAL, "details", (("late", "yes"),)))
 
     return await told(ends, act)
 

@@ -5,15 +5,13 @@ flowControlDoesNotDeadlockLargeMessage. Its others are in `outcomes`, `statuses`
 `servers` and `channels`.
 """
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from lucky_transport_grpc.runtime import grpc
+import grpc
 
 from ..both import BOTH, Driver, ways_of
 from ..ends import Ends, method_handler, path

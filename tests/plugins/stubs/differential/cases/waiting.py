@@ -1,7 +1,5 @@
 """`wait_for_ready`: calls that wait for a server that comes later, or goes away and comes back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..both import BOTH, FREE_WAYS, SAFE_FREE_WAYS, Driver, Read, echo

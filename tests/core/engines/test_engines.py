@@ -1,0 +1,299 @@
+"""The engines of the core keep the contract: the toy answers a little of each, carts and poles move as Gymnasium's."""
+
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from lucky_transport.api import make_engine
+from lucky_transport.call import Call
+from lucky_transport.engine import HOLD, RESET, Buffers, Engine
+from lucky_transport.engines import pendulum
+from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorld
+from lucky_transport.engines.pendulum import PendulumEngine, sine
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import ConfigError, SpecError, UnknownName
+from lucky_transport.host.host import Host
+from lucky_transport.messages import (
+    GetJointStateRequest,
+    GetSceneInfoRequest,
+    ListEntitiesRequest,
+    SetResetOptionsRequest,
+    SetSeedsRequest,
+    SimulationContract,
+    StreamTelemetryRequest,
+)
+from lucky_transport.messages.methods import BY_NAME, method
+from lucky_transport.testing.contract import EngineContract
+from lucky_transport.testing.stepping_contract import DialEngine
+from tests.support.waiting import PATIENCE_S
+
+_PREFIX = "/lucky_transport.v1.BatchService/"
+
+
+class TestToy(EngineContract):
+    def make_engine(self, num_envs: int) -> Engine:
+        return ToyEngine(num_envs, episode_steps=25, parallel_envs=2)
+
+
+class TestToyWithResetTicks(EngineContract):
+    def make_engine(self, num_envs: int) -> Engine:
+        return ToyEngine(num_envs, episode_steps=25, parallel_envs=2, reset_ticks=1)
+
+
+class TestToyWithoutHold(EngineContract):
+    hold = False
+
+    def make_engine(self, num_envs: int) -> Engine:
+        return ToyEngine(num_envs, episode_steps=25, hold=False)
+
+
+class TestCompositeToy(EngineContract):
+    def make_engine(self, num_envs: int) -> Engine:
+        return make_engine("toy:composite", num_envs, episode_steps=25)
+
+
+class TestDial(EngineContract):
+    random_start = False
+    seeds = False
+
+    def make_engine(self, num_envs: int) -> Engine:
+        return DialEngine(num_envs)
+
+
+def _bound(engine: Engine) -> Buffers:
+    buffers = Buffers.allocate(engine.spec)
+    engine.bind(buffers)
+    return buffers
+
+
+def _reset(engine: Engine) -> None:
+    engine.step(np.full(engine.spec.num_envs, RESET, np.uint8))
+
+
+def test_an_episode_terminates_when_it_leaves_the_middle() -> None:
+    engine = ToyEngine(2)
+    buffers = _bound(engine)
+    _reset(engine)
+    buffers.actions[0] = 1.0
+    steps = 0
+    while not buffers.terminated.any():
+        engine.step(None)
+        steps += 1
+    assert buffers.terminated.tolist() == [1, 0]
+    assert abs(buffers.observations[0, 0]) > 0.5
+    assert 1 < steps < 100
+
+
+def test_seeds_of_another_number_are_refused() -> None:
+    answer = ToyEngine(3).services[_PREFIX + "SetSeeds"](SetSeedsRequest([1, 2]))
+    assert (answer.success, answer.message) == (False, "2 seeds for 3 envs: expected one per env")
+
+
+def test_it_leaves_its_process_at_the_step_it_was_told_to() -> None:
+    program = (
+        "from lucky_transport.engines.toy import ToyEngine; from lucky_transport.engine import Buffers\n"
+        "engine = ToyEngine(1, exit_at=2); engine.bind(Buffers.allocate(engine.spec))\n"
+        "engine.step(None); print('one', flush=True); engine.step(None); print('two', flush=True)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (3, "one\n")
+
+
+@pytest.mark.parametrize("options", [{"obs_size": 0}, {"act_size": 0}, {"num_envs": 0}])
+def test_empty_sizes_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(SpecError, match="at least 1"):
+        ToyEngine(**options)  # pyright: ignore[reportArgumentType]
+
+
+def test_unknown_options_and_variants_are_refused_by_name() -> None:
+    for variant in ("toy", "toy:idle", "toy:composite"):
+        with pytest.raises(ConfigError, match=r"no option 'obs_szie'; did you mean 'obs_size'\? options: .*act_size, "):
+            make_engine(variant, obs_szie=3)
+    with pytest.raises(UnknownName, match=r"no variant 'idel'; did you mean 'toy:idle'\? use toy or toy:idle or "):
+        make_engine("toy:idel")
+
+
+def test_answers_show_where_the_points_are() -> None:
+    engine = ToyEngine(3)
+    host = Host(engine)
+    buffers = Buffers.allocate(host.spec)
+    buffers.actions[:] = 0.5
+    host.drive("me", buffers).step(np.full(3, RESET, np.uint8))
+    state = host.call(method("MujocoService/GetJointState"), GetJointStateRequest("agent_2")).state
+    assert np.array_equal(np.float32(state.positions), buffers.observations[2])
+    entities = host.call(method("SceneService/ListEntities"), ListEntitiesRequest(True, True)).entities
+    assert [entity.name for entity in entities] == ["agent_0", "agent_1", "agent_2"]
+    assert entities[1].transform.position.x == buffers.observations[1, 0]
+    frame = next(host.stream(method("TelemetryService/StreamTelemetry"), StreamTelemetryRequest(), Call("me")))
+    assert np.array_equal(np.float32(frame.observation_qpos), buffers.observations[0])
+    assert frame.action_ctrl == [0.5, 0.5]
+    info = host.call(method("SceneService/GetSceneInfo"), GetSceneInfoRequest())
+    assert info.entity_count == len(entities)
+
+
+def test_what_was_not_asked_for_is_not_served() -> None:
+    awkward = {"GetLidarBeamAngles", "GetLidarBeamCount", "StreamViewport", "StreamPolicySlotState"}
+    plain, asked = ToyEngine(), ToyEngine(answer_delay_s=0.01, faulty=True, slots=2)
+    offered = {name.rpartition("/")[2] for name in (*plain.services, *plain.streams)}
+    assert not offered & awkward
+    assert {name.rpartition("/")[2] for name in (*asked.services, *asked.streams)} - offered == awkward
+    assert set(asked.services) | set(asked.streams) <= set(BY_NAME)
+
+
+def test_noise_comes_from_options_and_randomization_and_returns_where_they_say_nothing() -> None:
+    def spread(*requests: SetResetOptionsRequest) -> float:
+        host = Host(ToyEngine(64, obs_size=1))
+        buffers = Buffers.allocate(host.spec)
+        for request in requests:
+            assert host.call(method("/lucky_transport.v1.BatchService/SetResetOptions"), request).success
+        lease = host.drive("me", buffers)
+        lease.step(np.full(64, RESET, np.uint8))
+        start = buffers.observations.copy()
+        lease.step()
+        return float(np.abs(buffers.observations - start * np.float32(0.9)).max())
+
+    quiet = SetResetOptionsRequest(None, '{"noise": 0}')
+    loud = SetResetOptionsRequest(SimulationContract(joint_position_noise=0.5))
+    assert spread(quiet, SetResetOptionsRequest()) == spread()
+    assert spread(quiet) < 1e-6 < spread(loud) != spread()
+
+
+def test_an_idle_engine_touches_nothing() -> None:
+    engine = make_engine("toy:idle", 2)
+    buffers = _bound(engine)
+    engine.step(None)
+    _reset(engine)
+    assert not buffers.observations.any()
+    assert not buffers.signals.any()
+
+
+def test_a_copying_engine_copies_its_frame_with_the_number_of_the_step_at_both_ends() -> None:
+    engine = make_engine("toy:copy", 2)
+    buffers = _bound(engine)
+    for number in (1, 2, 3):
+        engine.step(None)
+        values = buffers.observations.reshape(-1)
+        assert values[0] == values[-1] == number
+        assert (values[1:-1] == 0.5).all()
+
+
+def state_of(world: CartPoleWorld) -> list[float]:
+    """Return position, velocity, angle and angular velocity."""
+    seen = world.observe()
+    return [seen.cart_position, seen.cart_velocity, seen.pole_angle, seen.pole_angular_velocity]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_moves_as_gymnasiums_cart(seed: int) -> None:
+    world = CartPoleWorld(seed)
+    reference: Any = gymnasium.make("CartPole-v1").unwrapped
+    reference.reset()
+    reference.state = tuple(state_of(world))
+    for push in np.random.default_rng(seed).integers(0, 2, 200):
+        world.act([CartPoleCommand(bool(push))])
+        world.tick()
+        _, _, terminated, _, _ = reference.step(int(push))
+        np.testing.assert_allclose(state_of(world), [float(value) for value in reference.state], rtol=1e-12)
+        assert world.is_over is terminated
+        if terminated:
+            break
+    assert world.is_over
+
+
+def test_the_same_wind_blows_whatever_is_commanded() -> None:
+    """A gust and a push add up: the first tick's speeds of a pushed and an idle cart differ by the push alone."""
+
+    def speed_gained(wind: float, *commands: CartPoleCommand) -> float:
+        world = CartPoleWorld(1, initial_angle=0.0, wind=wind)
+        world.act(commands)
+        world.tick()
+        return world.observe().cart_velocity
+
+    push = CartPoleCommand(True)
+    assert speed_gained(5.0) != 0
+    assert speed_gained(5.0, push) - speed_gained(5.0) == pytest.approx(speed_gained(0.0, push))
+
+
+def test_the_score_counts_the_ticks_that_the_pole_was_up() -> None:
+    world = CartPoleWorld(0, initial_angle=0.2)
+    events: list[str] = []
+    while not world.is_over:
+        events += world.tick()
+    assert events == ["fell", "game_over"]
+    assert world.score == world.ticks - 1 > 0
+
+
+class TestPendulumEngine(EngineContract):
+    def make_engine(self, num_envs: int) -> PendulumEngine:
+        return PendulumEngine(num_envs, max_ticks=10)
+
+
+def bound(num_envs: int, **options: Any) -> tuple[PendulumEngine, Buffers]:
+    engine = PendulumEngine(num_envs, **options)
+    buffers = Buffers.allocate(engine.spec)
+    engine.bind(buffers)
+    engine.step(np.full(num_envs, RESET, np.uint8))
+    return engine, buffers
+
+
+def joint_state(engine: PendulumEngine, name: str = "") -> Any:
+    return engine.services["/hazel.rpc.MujocoService/GetJointState"](GetJointStateRequest(name))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_tick_moves_as_gymnasiums_pendulum_does(seed: int) -> None:
+    engine, buffers = bound(1, seed=seed)
+    reference: Any = gymnasium.make("Pendulum-v1").unwrapped
+    reference.reset()
+    for torque in np.random.default_rng(seed).uniform(-3, 3, 300).astype(np.float32):
+        state = joint_state(engine).state
+        reference.state = np.array([state.positions[0], state.velocities[0]])
+        buffers.actions[:] = torque
+        engine.step(None)
+        observation, reward, _, _, _ = reference.step(np.array([torque]))
+        np.testing.assert_allclose(buffers.observations[0], observation, atol=2e-6)
+        np.testing.assert_allclose(buffers.rewards[0], reward, rtol=1e-6, atol=1e-6)
+
+
+def test_the_sine_is_off_by_at_most_a_millionth() -> None:
+    angles = np.linspace(-np.float32(3.1415927), np.float32(3.1415927), 10_001, dtype=np.float32)
+    assert sine(angles).dtype == np.float32
+    np.testing.assert_allclose(sine(angles), np.sin(angles.astype(np.float64)), atol=1e-6)
+
+
+def test_equal_seeds_start_equal_episodes_whatever_the_other_envs_do() -> None:
+    engine, buffers = bound(3)
+    engine.services["/lucky_transport.v1.BatchService/SetSeeds"](SetSeedsRequest([7, 7, 8]))
+    engine.step(np.array([RESET, HOLD, RESET], np.uint8))
+    engine.step(np.array([0, RESET, RESET], np.uint8))
+    first = buffers.observations[1].copy()
+    engine.services["/lucky_transport.v1.BatchService/SetSeeds"](SetSeedsRequest([7, 0, 0], b"\1\0\0"))
+    engine.step(np.array([RESET, HOLD, HOLD], np.uint8))
+    np.testing.assert_array_equal(buffers.observations[0], first)
+    assert not (buffers.observations[2] == first).all()
+
+
+def test_an_episode_is_truncated_after_its_ticks() -> None:
+    engine, buffers = bound(2, max_ticks=2)
+    engine.step(None)
+    assert buffers.truncated.tolist() == [0, 0]
+    engine.step(np.array([0, HOLD], np.uint8))
+    assert (buffers.truncated.tolist(), buffers.signals[3].tolist()) == ([1, 0], [1.0, 0.0])
+
+
+def test_wrong_arguments_are_refused() -> None:
+    engine, _ = bound(2)
+    assert not engine.services["/lucky_transport.v1.BatchService/SetSeeds"](SetSeedsRequest([1])).success
+    assert not joint_state(engine, "agent_2").success
+    with pytest.raises(SpecError, match="max_ticks 0"):
+        PendulumEngine(max_ticks=0)
+    with pytest.raises(ConfigError, match="gravity"):
+        pendulum.make_engine(gravity=9.81)
+    with pytest.raises(UnknownName):
+        pendulum.make_engine("double")
