@@ -1,5 +1,6 @@
 """Differences of steps, resets and the spec."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -245,6 +246,32 @@ class SecondClient(PlantedTransport):
         return response
 
 
+class NextDriver(PlantedTransport):
+    """The first frame of a client that steps after another one has closed."""
+
+    _closed = False
+    _steps = False
+
+    def change(self, frame: Frame) -> None:
+        frame.observations[0, 0] += NextDriver._closed and not self._steps
+        self._steps = True
+
+    def close(self) -> None:
+        NextDriver._closed |= self._steps
+        super().close()
+
+
+class OtherThread(PlantedTransport):
+    """A frame that a thread receives which has not connected."""
+
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner)
+        self._home = threading.get_ident()
+
+    def change(self, frame: Frame) -> None:
+        frame.observations[0, 0] += threading.get_ident() != self._home
+
+
 class FirstPixel(PlantedTransport):
     """The first pixel of images of an env's own camera."""
 
@@ -266,6 +293,11 @@ class NoStreams(PlantedTransport):
 
 def _low_seeds(bits: int) -> Any:
     return asking("set_seeds", lambda one: replace(one, seeds=[seed % 2**bits for seed in one.seeds]))
+
+
+def _no_zeros(request: Any) -> Any:
+    taken = request.mask or bytes([1] * len(request.seeds))
+    return replace(request, mask=bytes(int(on and seed != 0) for on, seed in zip(taken, request.seeds, strict=True)))
 
 
 def _clipped(request: Any) -> Any:
@@ -440,10 +472,13 @@ STEP_PLANTS: tuple[Plant, ...] = (
     by_parity("a call beside a step", CallsBeside, "observation of env 0 at [0]"),
     by_parity("all envs end in one step", AllEnded, "of env 15"),
     by_parity("a second client", SecondClient, "typed_call", "action_size=2", "action_size=3"),
+    by_parity("the first reset of the next client", NextDriver, "observation of env 0 at [0]", "(reset, frames)"),
+    by_parity("a step by another thread", OtherThread, "observation of env 0 at [0]"),
     by_parity("the first pixel", FirstPixel, "render", "render,"),
     by_parity("no streams", NoStreams, "capabilities.streams", "True", "False"),
     by_parity("seeds of 16 bits", _low_seeds(16), "observation"),
     by_parity("seeds of 32 bits", _low_seeds(32), "observation"),
+    by_parity("seeds of 0", asking("set_seeds", _no_zeros), "observation"),
     by_parity("seeds given again", lost("set_seeds", _had_their_seeds), "observation"),
     by_parity("clipped noise", asking("set_reset_options", _clipped), "observation"),
     by_parity("options lost", asking("set_reset_options", lambda one: replace(one, options_json="")), "observation"),

@@ -54,8 +54,12 @@ class ServiceCaller:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        for channel in self._channels.values():
-            channel.close()
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the connection; the next call makes another one."""
+        while self._channels:
+            self._channels.popitem()[1].close()
 
     def _channel(self, options: ChannelOptions) -> Any:
         if options not in self._channels:

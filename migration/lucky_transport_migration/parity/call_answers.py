@@ -93,42 +93,31 @@ def ask(
     """
     own = copy.deepcopy(request)  # an engine in this process may keep what it is given
 
+    fps = getattr(own, "target_fps", 0)
+    wanted = 1 if isinstance(fps, int) and 0 < fps < _SLOWEST_HZ else most
+
     def take(answer: CallOutcome, items: list[Any]) -> None:
         if method.stream is None:
             items.append(transport.call(method, own, Deadline(PATIENCE_S)))
-        else:
-            _take(answer, items, transport, method, own, most, copy_images)
+            return
+        look, began_ns = Deadline(_LOOK_S), time.perf_counter_ns()
+        with transport.stream(method, own, Deadline(PATIENCE_S), copy=copy_images) as stream:
+            try:
+                while len(items) < wanted and not look.expired:
+                    item = next(stream)
+                    answer.first_us = answer.first_us or (time.perf_counter_ns() - began_ns) / 1e3
+                    items.append(replace(item, data=bytes(item.data)) if isinstance(item, ImageFrame) else item)
+            finally:
+                answer.dropped = stream.dropped
+            stream.cancel()
+            try:
+                next(stream)
+            except (Cancelled, StopIteration):
+                answer.is_left = True
+            else:
+                answer.code, answer.details = Status.UNKNOWN.name, "another item came after the cancel"
 
     return answered(transport.name, take)
-
-
-def _take(
-    answer: CallOutcome,
-    items: list[Any],
-    transport: Transport,
-    method: Method,
-    request: Any,
-    most: int,
-    copy_images: bool,
-) -> None:
-    fps = request.target_fps if hasattr(request, "target_fps") else 0
-    wanted, look = 1 if isinstance(fps, int) and 0 < fps < _SLOWEST_HZ else most, Deadline(_LOOK_S)
-    began_ns = time.perf_counter_ns()
-    with transport.stream(method, request, Deadline(PATIENCE_S), copy=copy_images) as stream:
-        try:
-            while len(items) < wanted and not look.expired:
-                item = next(stream)
-                answer.first_us = answer.first_us or (time.perf_counter_ns() - began_ns) / 1e3
-                items.append(replace(item, data=bytes(item.data)) if isinstance(item, ImageFrame) else item)
-        finally:
-            answer.dropped = stream.dropped
-        stream.cancel()
-        try:
-            next(stream)
-        except (Cancelled, StopIteration):
-            answer.is_left = True
-        else:
-            answer.code, answer.details = Status.UNKNOWN.name, "another item came after the cancel"
 
 
 def ask_until_late(transport: Transport, method: Method, request: Any) -> CallOutcome:

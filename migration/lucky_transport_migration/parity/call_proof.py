@@ -124,7 +124,7 @@ def prove_commands(
         for link in links:
             if not link.transport.capabilities.commands:
                 raise Unimplemented(f"{link.path.name} carries no typed calls", hint="compare steps, --suite step")
-        run = _Run(links, logs, methods, count, seed, rules or ComparisonRules(), write)
+        run = _Run(links, logs, list(methods), seed, rules or ComparisonRules(), write)
         for number in range(count):
             run.round(number)
             advance()
@@ -150,29 +150,24 @@ class _Request:
         return short(repr(self.message))
 
 
+@dataclass
 class _Run:
     """One sequence of requests, and what came of it."""
 
-    def __init__(
-        self,
-        links: Sequence[ConnectedEngine],
-        logs: Mapping[str, StreamLog],
-        methods: Sequence[Method],
-        count: int,
-        seed: int,
-        rules: ComparisonRules,
-        write: Write,
-    ) -> None:
-        names = [link.path.name for link in links]
-        self.parity = CommandsParity(names, links[0].transport.spec.engine, rules=rules)
-        self._write = write
-        self._links = links
-        self._logs = logs
-        self._methods = list(methods)
-        self._random = Random(seed)
-        self._known = take_inventory(links[0].transport)
-        self._requests = DrawnRequests(self._known, seed)
-        self.parity.methods = {row.name: ParityCounts() for row in methods}
+    links: Sequence[ConnectedEngine]
+    logs: Mapping[str, StreamLog]
+    methods: list[Method]
+    seed: int
+    rules: ComparisonRules
+    write: Write
+
+    def __post_init__(self) -> None:
+        names = [link.path.name for link in self.links]
+        self.parity = CommandsParity(names, self.links[0].transport.spec.engine, rules=self.rules)
+        self._random = Random(self.seed)
+        self._known = take_inventory(self.links[0].transport)
+        self._requests = DrawnRequests(self._known, self.seed)
+        self.parity.methods = {row.name: ParityCounts() for row in self.methods}
         self._deaf: set[str] = set()  # paths to engines whose handlers have not learnt that a stream was left
 
     def round(self, number: int) -> None:
@@ -182,8 +177,8 @@ class _Run:
         """
         for request in self._beginning():
             self._make(request)
-        self._random.shuffle(self._methods)
-        for row in self._methods:
+        self._random.shuffle(self.methods)
+        for row in self.methods:
             requests = [self._request(row, number)]
             others = {**WRONG_CALLS, **(READS if row.effect is Effect.READ else {})} if number == 0 else {}
             if number % _ROUNDS_PER_WATCH == 0 and row in OF_STATES:
@@ -223,7 +218,7 @@ class _Run:
         """Make one request everywhere and count how it was answered."""
         if self.parity.lost:
             return
-        links = [link for link in self._links if not (request.needs_wire and link.path.transport == "inproc")]
+        links = [link for link in self.links if not (request.needs_wire and link.path.transport == "inproc")]
         if len(links) < 2:
             return
         call = self.parity.calls
@@ -235,9 +230,9 @@ class _Run:
             for link, one, end in zip(links[1:], answers[1:], endings[1:], strict=True)
         ]
         for one in asked:
-            is_wanted = request.method in self._methods or one.differs  # others only lead up to those
+            is_wanted = request.method in self.methods or one.differs  # others only lead up to those
             if is_wanted and not (request.is_misuse or request.needs_wire):
-                self._write(one.evidence)
+                self.write(one.evidence)
         at = next((at for at, one in enumerate(asked) if one.differs), 0)
         counts.add(asked[at].evidence, is_refused=not accepts(answers[0]))
         if asked[at].differs and counts.first_difference is None:
@@ -250,7 +245,7 @@ class _Run:
     def _runs_on(self, link: ConnectedEngine, answer: CallOutcome) -> bool:
         """True where the engine's handler does not end after its stream was left; each engine is asked until then."""
         name = link.path.name
-        if not answer.is_left or name in self._deaf or self._logs[name].is_quiet(_NOTICE_S):
+        if not answer.is_left or name in self._deaf or self.logs[name].is_quiet(_NOTICE_S):
             return False
         self._deaf.add(name)
         return True

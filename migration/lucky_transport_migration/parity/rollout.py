@@ -25,12 +25,12 @@ _PUSH_STEPS = 25  # a push lasts so long before its direction is drawn anew
 _RESETS_PER_RUN = 24
 _REPEATS = 10  # every so many steps the actions are those of the step before
 _KINDS: tuple[Literal["all", "one", "some"], ...] = ("one", "all", "some")
-#: Added to seeds, in turn: a seed has 64 bits.
+#: Added to seeds, in turn: a seed has 64 bits. Those of the first turn are 0.
 _SEEDS = (0, 2**16, 2**32, 2**63)
 #: After so many resets seeds come again, others between them.
 _SEEDS_AGAIN = 12
 #: How steps are made, in turn, every second one: see `step_answers`.
-WAYS = ("async", "call", "float64", "beside", "in place", "strided", "foreign order", "whole numbers", "list")
+WAYS = ("async", "call", "float64", "beside", "in place", "strided", "foreign order", "whole numbers", "list", "thread")
 #: What resets bring, in turn: whether seeds, whether options.
 _EXTRAS = ((True, False), (False, True), (True, True), (False, False))
 
@@ -118,12 +118,13 @@ class RolloutPlan:
         kind = _KINDS[(number - 1) % len(_KINDS)]
         with_seed, with_options = _EXTRAS[(number - 1) // len(_KINDS) % len(_EXTRAS)]
         nth = (number - 1) % _SEEDS_AGAIN + (kind != "some")  # some envs have the seed of all again
-        first = self._seed + nth + (_SEEDS[nth % len(_SEEDS)] if "large seeds" in self._takes else 0)
+        large = _SEEDS[nth % len(_SEEDS)]
+        first = (self._seed + nth + (large if "large seeds" in self._takes else 0)) * bool(large)
         seed: int | list[int | None] | None = first if with_seed else None
+        if with_seed and with_options:
+            seed = [first if env % 2 == 0 else None for env in range(n)]
         options = self._options(number) if with_options else {}
         if kind == "all" and (self._reaches_all or n == 1):
-            if with_seed and with_options:
-                seed = [first if env % 2 == 0 else None for env in range(n)]
             return RolloutStep("all", self._actions(), self._all, seed, options)
         mask = np.zeros(n, np.bool_)
         reach = n if self._reaches_all else max(1, n // 2)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,8 +32,12 @@ _HELD_S = 0.5
 #: A method that so many times came to no end within its deadline, as an endless stream does, has a tenth of it from
 #: then on, and is left after so many items.
 _WAITS, _FEW = 3, 3
+#: A call is cancelled after so many seconds, when a handler of more than that has surely begun.
+_CANCELLED_S = 0.1
 #: How often two servers on ports are asked the same before they count as answering alike.
 ROUNDS = 5
+
+RowCall = tuple[ServiceMethod, ServiceCall]
 
 
 @dataclass(slots=True)
@@ -79,7 +83,7 @@ class ServerPair:
         outcomes: list[CallOutcome] = []
         for server in servers:
             is_late = call.ends == "held" and any(one.is_local for one in outcomes)
-            outcomes.append(self._alone(row, server.caller, replace(call, ends="") if is_late else call))
+            outcomes.append(self._alone(server.caller, row, replace(call, ends="") if is_late else call))
         took_s = min(one.took_us for one in outcomes) / 1e6
         if took_s < self._patience_s(row):
             self._slowest_s[row.name] = max(self._slowest_s[row.name], took_s)
@@ -87,29 +91,47 @@ class ServerPair:
             self._waited[row.name] += 1
         return self._compared(row, call, *(outcomes[::-1] if reverse else outcomes))
 
-    def ask_at_once(self, row: ServiceMethod, calls: Sequence[ServiceCall], *, clients: int) -> list[AskedCall]:
+    def ask_at_once(self, calls: Sequence[RowCall], *, clients: int) -> list[AskedCall]:
         """Ask both all the calls at once, from one client or from two in turns, and compare call by call."""
 
         def ask(server: RunningServer) -> list[CallOutcome]:
             callers = [server.caller if clients == 1 or at % 2 == 0 else server.second for at in range(len(calls))]
             with ThreadPoolExecutor(len(calls)) as pool:
-                return list(pool.map(partial(self._alone, row), callers, calls))
+                return list(pool.map(self._alone, callers, *zip(*calls, strict=True)))
 
-        sides = map(ask, self._servers)
-        return [self._compared(row, call, *pair) for call, *pair in zip(calls, *sides, strict=True)]
+        return self._each(calls, *map(ask, self._servers))
 
-    def in_both_orders(self, row: ServiceMethod, calls: Sequence[ServiceCall]) -> list[AskedCall]:
+    def in_both_orders(self, calls: Sequence[RowCall]) -> list[AskedCall]:
         """Ask one server the calls one by one and the other one backwards, and compare call by call."""
         one, other = (server.caller for server in self._servers)
-        ahead = [self._alone(row, one, call) for call in calls]
-        back = [self._alone(row, other, call) for call in calls[::-1]]
-        return [self._compared(row, call, *pair) for call, *pair in zip(calls, ahead, back[::-1], strict=True)]
+        ahead = [self._alone(one, *call) for call in calls]
+        back = [self._alone(other, *call) for call in calls[::-1]]
+        return self._each(calls, ahead, back[::-1])
+
+    def cancel(self, calls: Sequence[RowCall]) -> list[AskedCall]:
+        """Cancel each call, one by one, where its handler takes longer than a moment; nothing of them is compared."""
+        for server in self._servers:
+            for row, call in calls:
+                given = {"metadata": call.metadata, "timeout_s": self._patience_s(row), "cancel_after_s": _CANCELLED_S}
+                server.caller.ask(row, call.requests, **given)
+        time.sleep(_CANCELLED_S)  # a handler that runs on ends meanwhile, or is slow
+        return []
+
+    def connect_anew(self) -> list[AskedCall]:
+        """Close the connections of both clients; their next calls make new ones."""
+        for server in self._servers:
+            server.caller.disconnect()
+            server.second.disconnect()
+        return []
+
+    def _each(self, calls: Sequence[RowCall], *sides: list[CallOutcome]) -> list[AskedCall]:
+        return [self._compared(row, call, *pair) for (row, call), *pair in zip(calls, *sides, strict=True)]
 
     def _patience_s(self, row: ServiceMethod) -> float:
         waits = self._waited[row.name] < _WAITS
         return self.deadline_s if waits else min(self.deadline_s, max(_SHORT_S, self.deadline_s / 10))
 
-    def _alone(self, row: ServiceMethod, caller: ServiceCaller, call: ServiceCall) -> CallOutcome:
+    def _alone(self, caller: ServiceCaller, row: ServiceMethod, call: ServiceCall) -> CallOutcome:
         patience_s = self._patience_s(row)
         turn_s = _HELD_S if call.ends and caller.transport == CONTROL else _SHORT_S
         timeout_s: float | None = patience_s if call.timeout_s is None else call.timeout_s

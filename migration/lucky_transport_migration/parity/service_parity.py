@@ -87,6 +87,11 @@ class ServiceParity(CommandsParity):
         text = super(ServiceParity, self).sentence
         return f"{text}\n{self.lost}" if self.lost and self.lost not in text else text
 
+    def look(self, name: str, ended: str) -> None:
+        """Say it where a server has ended, and how: nothing can be compared any more."""
+        if ended and not self.lost:
+            self.lost = f"a server ended in calls of {name}: {ended}"
+
     def plain(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""
         itself = {name: found.plain() for name, found in self.itself.items()}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.messages.methods import method
-from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import flat, unpack
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.compare.arrays import flatten
@@ -47,7 +47,7 @@ class StepUser:
 
     "async" is `step_async` and `step_wait`, "beside" has a typed call between them, "call" one before a step. Actions
     are written "in place", into the transport's array, or passed as "float64", not contiguous ("strided"), in the other
-    byte order ("foreign order"), as "whole numbers" of 64 bits, or as a "list".
+    byte order ("foreign order"), as "whole numbers" of 64 bits, or as a "list". "thread" is a step by another thread.
     """
 
     def __init__(self, env: VectorEnv) -> None:
@@ -72,7 +72,10 @@ class StepUser:
             actions = actions.tolist()
         if move.way == "call":
             self._seen["typed_call"] = ask_beside(env.transport)
-        if move.way not in ("async", "beside"):
+        if move.way == "thread":
+            with ThreadPoolExecutor(1) as pool:
+                returned = pool.submit(env.step, actions).result()
+        elif move.way not in ("async", "beside"):
             returned = env.step(actions)
         else:
             env.step_async(actions)
@@ -117,22 +120,3 @@ def frame_of(transport: Transport, move: RolloutStep) -> Frame:
     others = HOLD if transport.spec.hold else 0
     control = None if move.kind == "step" else np.where(move.mask, np.uint8(RESET), np.uint8(others))
     return transport.step(move.actions, control)
-
-
-def reward_gap(spec: BatchSpec, answer: dict[str, NDArray[Any]]) -> tuple[int, float, float] | None:
-    """Return (env, reward, sum of terms) where the reward is not the float32 sum of its terms, None if nowhere.
-
-    Looks at an env's reward and reward terms, or at a frame's, whichever the answer holds.
-    """
-    if "reward" not in answer:
-        return None
-    reward = answer["reward"]
-    group = "info.reward_terms" if "seq" not in answer else "signals"
-    count = len(spec.reward_terms)
-    terms = np.stack([answer[f"{group}.{name}"] for name in spec.reward_terms])
-    total = total_reward(terms, count)
-    unequal = reward.view(np.uint32) != total.view(np.uint32)
-    if reward.dtype == total.dtype and not unequal.any():
-        return None
-    env = int(np.argmax(unequal))
-    return env, float(reward[env]), float(total[env])

@@ -1,7 +1,7 @@
 """Several members making the same moves side by side, compared after every one.
 
-The first member is the baseline; each other one must give the same bits, and its rewards must be the float32 sum of
-their terms. A comparison stops at the first difference, since everything after it would differ too.
+The first member is the baseline; each other one must give the same bits. A comparison stops at the first difference,
+since everything after it would differ too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lucky_transport_migration.compare.difference import AtMove, Difference, Loc
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.parity import invalid_use
 from lucky_transport_migration.parity.rollout import RolloutPlan, RolloutStep
-from lucky_transport_migration.parity.step_answers import StepUser, ask_beside, frame_of, reward_gap, same_bits
+from lucky_transport_migration.parity.step_answers import StepUser, ask_beside, frame_of, same_bits
 
 #: Width and height of what cameras show.
 _IMAGE = (64, 48)
@@ -76,40 +76,131 @@ class Counts:
         self.final_observations += 0 if mask is None else int(np.count_nonzero(mask))
 
 
-def compare_envs(
-    envs: Mapping[str, VectorEnv],
-    policy: RolloutPlan,
-    steps: int,
-    mode: str,
-    counts: Counts,
-    advance: Advance = lambda _: None,
-    rules: ComparisonRules | None = None,
-) -> LocatedDifference | None:
-    """Return the first difference between `envs` within `steps` steps, None when there is none.
-
-    `mode` is the autoreset mode the envs were made with; with "disabled" ended envs are reset as the next move.
+@dataclass(slots=True)
+class StepComparison:
+    """What is compared in one mode: "frames", or the autoreset mode of the envs. advance: is told of each step. rules:
+    how exactly which array is compared. Each method returns the first difference, None when there is none.
     """
-    users = {name: StepUser(env) for name, env in envs.items()}
-    acts: dict[str, Act] = {name: (user.make, user.answer) for name, user in users.items()}
-    spec = next(iter(envs.values())).batch_spec
-    return _compare(acts, spec, policy, steps, mode, counts, advance, rules, resets_ended=mode == "disabled")
 
+    mode: str
+    counts: Counts = field(default_factory=Counts)
+    advance: Advance = lambda _: None
+    rules: ComparisonRules | None = None
 
-def compare_frames(
-    transports: Mapping[str, Transport],
-    policy: RolloutPlan,
-    steps: int,
-    counts: Counts,
-    advance: Advance = lambda _: None,
-    rules: ComparisonRules | None = None,
-) -> LocatedDifference | None:
-    """Return the first difference between the frames of `transports` within `steps` exchanges, None if there is none.
+    def envs(self, envs: Mapping[str, VectorEnv], policy: RolloutPlan, steps: int) -> LocatedDifference | None:
+        """Compare `steps` steps; in the mode "disabled" ended envs are reset as the next move."""
+        users = {name: StepUser(env) for name, env in envs.items()}
+        acts: dict[str, Act] = {name: (user.make, user.answer) for name, user in users.items()}
+        spec = next(iter(envs.values())).batch_spec
+        return self._moves(acts, spec, policy, steps, resets_ended=self.mode == "disabled")
 
-    No transport may have been stepped before: frames are numbered from the first one on.
-    """
-    acts = {name: _frames_of(transport) for name, transport in transports.items()}
-    spec = next(iter(transports.values())).spec
-    return _compare(acts, spec, policy, steps, "frames", counts, advance, rules, resets_ended=True)
+    def frames(self, transports: Mapping[str, Transport], policy: RolloutPlan, steps: int) -> LocatedDifference | None:
+        """Compare the frames of `steps` exchanges.
+
+        No transport may have been stepped before: frames are numbered from the first one on.
+        """
+        acts = {name: _frames_of(transport) for name, transport in transports.items()}
+        return self._moves(acts, next(iter(transports.values())).spec, policy, steps, resets_ended=True)
+
+    def _moves(
+        self, acts: Mapping[str, Act], spec: BatchSpec, policy: RolloutPlan, steps: int, *, resets_ended: bool
+    ) -> LocatedDifference | None:
+        counts = self.counts
+        ended: NDArray[np.bool_] | None = None
+        while counts.steps < steps:
+            move = policy.next()
+            if resets_ended and ended is not None and ended.any() and move.kind == "step":
+                move = replace(move, kind="one" if np.count_nonzero(ended) == 1 else "some", mask=ended)
+            if not spec.hold and move.kind in ("one", "some"):  # such an engine can only be reset as a whole
+                move = replace(move, kind="all", mask=np.ones_like(move.mask))
+            event = "step" if move.kind == "step" else "reset"
+            place = AtMove(self.mode, counts.exchanges + 1, event)
+            took: dict[str, float] = {}
+            answers, error = each({name: name for name in acts}, _maker(acts, move, took), place)
+            difference = error or self.first_finding(answers, place)
+            if difference is not None:
+                return difference
+            answer = next(iter(answers.values()))
+            counts.add(move, answer)
+            if "terminated" in answer:
+                ended = answer["terminated"] | answer["truncated"]
+            elif ended is not None:
+                ended = ended & ~move.mask
+            if event == "step":
+                self.advance(took)
+        return None
+
+    def first_finding(self, answers: Mapping[str, Answer], place: AtMove) -> LocatedDifference | None:
+        """Return where an answer differs from the first one."""
+        (name, answer), *others = answers.items()
+        for other_name, other in others:
+            if (difference := first_difference(answer, other, self.rules)) is not None:
+                return LocatedDifference(difference, (name, other_name), place)
+        return None
+
+    def taken(self, envs: Mapping[str, VectorEnv]) -> tuple[LocatedDifference | None, dict[str, str]]:
+        """Reset all envs with what an engine may refuse; return where its reception differs, and what was refused, with
+        the errors.
+
+        The last is a randomisation contract, which stays in force: the trajectories compared afterwards are randomised.
+        """
+        refused: dict[str, str] = {}
+        for what, call in invalid_use.TAKEN.items():
+            outcomes = {name: invalid_use.outcome(env, call) for name, env in envs.items()}
+            expected = next(iter(outcomes.values()))
+            self.counts.exchanges += expected == "no error"
+            if (found := _first_unlike(outcomes, what, self._place("reset"))) is not None:
+                return found, refused
+            if expected != "no error":
+                refused[what] = expected
+        return None, refused
+
+    def connections(self, transports: Mapping[str, Transport], what: str) -> LocatedDifference | None:
+        """Compare what connections can do, and what they are answered."""
+
+        def seen(transport: Transport) -> Answer:
+            can = transport.capabilities
+            table = {f"capabilities.{name}": np.array(getattr(can, name)) for name in ("commands", "streams")}
+            return table | ({"typed_call": ask_beside(transport)} if can.commands else {})
+
+        answers, difference = each(transports, seen, self._place(what))
+        return difference or self.first_finding(answers, self._place(what))
+
+    def images(self, envs: Mapping[str, VectorEnv]) -> tuple[LocatedDifference | None, str]:
+        """Compare what `render` of the envs shows now; return also why they show nothing, "" where they do."""
+
+        def images(env: VectorEnv) -> Answer:
+            try:
+                shown = make_renderer(env.transport, "rgb_array", "", _IMAGE)
+            except Unimplemented:  # a transport that knows it without asking says it in words of its own
+                return {}
+            return {"render": np.stack(shown.render())} if shown else {}
+
+        place = self._place("render")
+        try:
+            answers, difference = each(envs, images, place)
+        except TransportError as error:
+            return None, str(error)
+        difference = difference or self.first_finding(answers, place)
+        if difference is None:
+            self.counts.values += sum(array.size for array in next(iter(answers.values())).values())
+        return difference, "" if any(answers.values()) else "the engine has no camera"
+
+    def misuse(
+        self, envs: Mapping[str, VectorEnv], calls: Callable[[VectorEnv], list[tuple[str, invalid_use.Call]]]
+    ) -> LocatedDifference | None:
+        """Compare how wrong calls are answered, by class and text."""
+        made = {name: {what: invalid_use.outcome(env, call) for what, call in calls(env)} for name, env in envs.items()}
+        wrong_calls = next(iter(made.values()))
+        for what in wrong_calls:
+            outcomes = {name: of_env[what] for name, of_env in made.items()}
+            if (found := _first_unlike(outcomes, what, self._place("misuse"))) is not None:
+                return found
+        self.counts.misuse += len(wrong_calls)
+        return None
+
+    def _place(self, event: str) -> AtMove:
+        return AtMove(self.mode, self.counts.exchanges, event)
 
 
 def _frames_of(transport: Transport) -> Act:
@@ -125,43 +216,6 @@ def _frames_of(transport: Transport) -> Act:
         return table
 
     return partial(frame_of, transport), answer
-
-
-def _compare(
-    acts: Mapping[str, Act],
-    spec: BatchSpec,
-    policy: RolloutPlan,
-    steps: int,
-    mode: str,
-    counts: Counts,
-    advance: Advance,
-    rules: ComparisonRules | None,
-    *,
-    resets_ended: bool,
-) -> LocatedDifference | None:
-    ended: NDArray[np.bool_] | None = None
-    while counts.steps < steps:
-        move = policy.next()
-        if resets_ended and ended is not None and ended.any() and move.kind == "step":
-            move = replace(move, kind="one" if np.count_nonzero(ended) == 1 else "some", mask=ended)
-        if not spec.hold and move.kind in ("one", "some"):  # such an engine can only be reset as a whole
-            move = replace(move, kind="all", mask=np.ones_like(move.mask))
-        event = "step" if move.kind == "step" else "reset"
-        place = AtMove(mode, counts.exchanges + 1, event)
-        took: dict[str, float] = {}
-        answers, error = each({name: name for name in acts}, _maker(acts, move, took), place)
-        difference = error or first_finding(answers, spec, place, rules)
-        if difference is not None:
-            return difference
-        answer = next(iter(answers.values()))
-        counts.add(move, answer)
-        if "terminated" in answer:
-            ended = answer["terminated"] | answer["truncated"]
-        elif ended is not None:
-            ended = ended & ~move.mask
-        if event == "step":
-            advance(took)
-    return None
 
 
 def _maker(acts: Mapping[str, Act], move: RolloutStep, took: dict[str, float]) -> Callable[[str], Answer]:
@@ -202,93 +256,4 @@ def _first_unlike(outcomes: Mapping[str, str], what: str, place: AtMove) -> Loca
     for name, found in others:
         if found != expected:
             return LocatedDifference(Difference("error", what, expected, found), (first, name), place)
-    return None
-
-
-def first_finding(
-    answers: Mapping[str, Answer], spec: BatchSpec, place: AtMove, rules: ComparisonRules | None = None
-) -> LocatedDifference | None:
-    """Return where an answer differs from the first one, or where its rewards are not the sum of their terms."""
-    (name, answer), *others = answers.items()
-    for other_name, other in others:
-        if (difference := first_difference(answer, other, rules)) is not None:
-            return LocatedDifference(difference, (name, other_name), place)
-    # all are equal to the first, so its sums are those of all
-    if (gap := reward_gap(spec, answer)) is None:
-        return None
-    env, reward, total = gap
-    return LocatedDifference(Difference("item", "reward", reward, total, env), (name, "sum of its terms"), place)
-
-
-def compare_taken(
-    envs: Mapping[str, VectorEnv], mode: str, counts: Counts
-) -> tuple[LocatedDifference | None, dict[str, str]]:
-    """Reset all envs with what an engine may refuse; return where its reception differs, and what was refused, with
-    the errors.
-
-    The last is a randomisation contract, which stays in force: the trajectories compared afterwards are randomised.
-    """
-    refused: dict[str, str] = {}
-    for what, call in invalid_use.TAKEN.items():
-        outcomes = {name: invalid_use.outcome(env, call) for name, env in envs.items()}
-        expected = next(iter(outcomes.values()))
-        counts.exchanges += expected == "no error"
-        if (found := _first_unlike(outcomes, what, AtMove(mode, counts.exchanges, "reset"))) is not None:
-            return found, refused
-        if expected != "no error":
-            refused[what] = expected
-    return None, refused
-
-
-def compare_connections(
-    transports: Mapping[str, Transport], place: AtMove, rules: ComparisonRules | None = None
-) -> LocatedDifference | None:
-    """Return where connections can do something else, or are answered otherwise; None if nowhere."""
-
-    def seen(transport: Transport) -> Answer:
-        can = transport.capabilities
-        table = {f"capabilities.{name}": np.array(getattr(can, name)) for name in ("commands", "streams")}
-        return table | ({"typed_call": ask_beside(transport)} if can.commands else {})
-
-    answers, difference = each(transports, seen, place)
-    return difference or first_finding(answers, next(iter(transports.values())).spec, place, rules)
-
-
-def compare_images(
-    envs: Mapping[str, VectorEnv], mode: str, counts: Counts, rules: ComparisonRules | None = None
-) -> tuple[LocatedDifference | None, str]:
-    """Return where what `render` of the envs shows now differs, and why they show nothing, "" where they do."""
-    place = AtMove(mode, counts.exchanges, "render")
-
-    def images(env: VectorEnv) -> Answer:
-        try:
-            shown = make_renderer(env.transport, "rgb_array", "", _IMAGE)
-        except Unimplemented:  # a transport that knows it without asking says it in words of its own
-            return {}
-        return {"render": np.stack(shown.render())} if shown else {}
-
-    try:
-        answers, difference = each(envs, images, place)
-    except TransportError as error:
-        return None, str(error)
-    difference = difference or first_finding(answers, next(iter(envs.values())).batch_spec, place, rules)
-    if difference is None:
-        counts.values += sum(array.size for array in next(iter(answers.values())).values())
-    return difference, "" if any(answers.values()) else "the engine has no camera"
-
-
-def compare_misuse(
-    envs: Mapping[str, VectorEnv],
-    calls: Callable[[VectorEnv], list[tuple[str, invalid_use.Call]]],
-    mode: str,
-    counts: Counts,
-) -> LocatedDifference | None:
-    """Return where a wrong call is answered differently, None when class and text are the same on all `envs`."""
-    made = {name: {what: invalid_use.outcome(env, call) for what, call in calls(env)} for name, env in envs.items()}
-    wrong_calls = next(iter(made.values()))
-    for what in wrong_calls:
-        outcomes = {name: of_env[what] for name, of_env in made.items()}
-        if (found := _first_unlike(outcomes, what, AtMove(mode, counts.exchanges, "misuse"))) is not None:
-            return found
-    counts.misuse += len(wrong_calls)
     return None

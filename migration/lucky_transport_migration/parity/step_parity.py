@@ -1,6 +1,6 @@
 """The proof that transports answer the same: one engine per transport, the same seed, the same moves, bit for bit.
 
-    frames      bare exchanges: every array of every frame, rewards against the sum of their terms
+    frames      bare exchanges: every array of every frame
     next_step, same_step, disabled
                 `VectorEnv` in that autoreset mode: observations, rewards, flags, every column of info, wrong calls
 
@@ -33,17 +33,7 @@ from lucky_transport_migration.compare.rules import UNSEEN, ComparisonRules
 from lucky_transport_migration.evidence.tally import gap_rows
 from lucky_transport_migration.parity import invalid_use
 from lucky_transport_migration.parity.rollout import WAYS, RolloutPlan
-from lucky_transport_migration.parity.step_comparison import (
-    Advance,
-    Counts,
-    compare_connections,
-    compare_envs,
-    compare_frames,
-    compare_images,
-    compare_misuse,
-    compare_taken,
-    each,
-)
+from lucky_transport_migration.parity.step_comparison import Advance, Answer, Counts, StepComparison, each
 from lucky_transport_migration.paths import ConnectedEngine, find_paths, open_links
 
 #: Autoreset modes by the name the command line gives them.
@@ -160,7 +150,9 @@ def prove(
             if mode == "same_step" and len(modes) > 1 and num_envs > 1 and not specs[0].hold:
                 parity.leave_out("same_step", f"engine {engine!r} cannot hold envs")
                 continue
-            parity.difference = _prove_mode(stack, links, mode, steps, seed, advance, parity)
+            comparison = StepComparison(mode, Counts(fields=["spec"]), advance, parity.rules)
+            parity.modes[mode] = comparison.counts
+            parity.difference = _ModeProof(stack, links, steps, seed, parity, comparison).prove()
         if parity.difference is not None:
             return parity
     parity.not_compared |= open_ends(parity, specs[0], modes)
@@ -177,104 +169,99 @@ def _undisturbed(parity: Parity) -> Generator[None]:
             raise
 
 
-def _prove_mode(
-    stack: ExitStack,
-    links: Sequence[ConnectedEngine],
-    mode: str,
-    steps: int,
-    seed: int,
-    advance: Advance,
-    parity: Parity,
-) -> LocatedDifference | None:
-    spec = links[0].transport.spec
-    counts = parity.modes.setdefault(mode, Counts(fields=["spec"]))
-    transports = {link.path.name: link.transport for link in links}
-    difference = spec_difference({name: one.spec for name, one in transports.items()}, mode, parity.rules)
-    difference = difference or compare_connections(transports, AtMove(mode, 0, "a connection"), parity.rules)
-    if difference is not None:
+@dataclass(frozen=True, slots=True)
+class _ModeProof:
+    """The proof in one mode, by engines of its own."""
+
+    stack: ExitStack
+    links: Sequence[ConnectedEngine]
+    steps: int
+    seed: int
+    parity: Parity
+    comparison: StepComparison
+
+    def prove(self) -> LocatedDifference | None:
+        """Return the first difference."""
+        comparison, mode = self.comparison, self.comparison.mode
+        spec = self.links[0].transport.spec
+        transports = {link.path.name: link.transport for link in self.links}
+        difference = spec_difference({name: one.spec for name, one in transports.items()}, mode, self.parity.rules)
+        difference = difference or comparison.connections(transports, "a connection")
+        if difference is not None:
+            return difference
+        if mode == "frames":
+            steps = min(self.steps, _FRAME_STEPS)
+            return comparison.frames(transports, RolloutPlan(spec, self.seed, steps), steps) or self._others(transports)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            envs, difference = each(
+                transports,
+                lambda transport: self.stack.enter_context(closing(VectorEnv(transport, autoreset_mode=mode))),
+                AtMove(mode, 0, "opening"),
+            )
+            difference = difference or comparison.misuse(envs, lambda _: [invalid_use.BEFORE_RESET])
+            if difference is None:
+                difference, refused = comparison.taken(envs)
+                for what, why in refused.items():
+                    self.parity.leave_out(what, why)
+                takes = invalid_use.TAKEN.keys() - refused
+                has_calls = all(one.capabilities.commands for one in transports.values())
+                ways = [way for way in WAYS if has_calls or way not in ("call", "beside")]
+                options = "randomised episodes" in takes
+                policy = RolloutPlan(spec, self.seed, self.steps, options=options, takes=takes, ways=ways)
+                difference = difference or self._envs(envs, policy)
+        for one in caught:
+            self.parity.leave_out("seeds and reset options", str(one.message))
         return difference
-    if mode == "frames":
-        steps = min(steps, _FRAME_STEPS)
-        difference = compare_frames(transports, RolloutPlan(spec, seed, steps), steps, counts, advance, parity.rules)
-        return difference or _prove_second(stack, links, transports, seed, counts, parity.rules)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        envs, difference = each(
-            transports,
-            lambda transport: stack.enter_context(closing(VectorEnv(transport, autoreset_mode=mode))),
-            AtMove(mode, 0, "opening"),
-        )
-        difference = difference or compare_misuse(envs, lambda _: [invalid_use.BEFORE_RESET], mode, counts)
+
+    def _envs(self, envs: Mapping[str, VectorEnv], policy: RolloutPlan) -> LocatedDifference | None:
+        """Compare the trajectory and what it ends in the sight of cameras, then wrong calls on the living and on the
+        closed env.
+        """
+        comparison = self.comparison
+        difference = comparison.envs(envs, policy, self.steps)
         if difference is None:
-            difference, refused = compare_taken(envs, mode, counts)
-            for what, why in refused.items():
-                parity.leave_out(what, why)
-            takes = invalid_use.TAKEN.keys() - refused
-            has_calls = all(one.capabilities.commands for one in transports.values())
-            ways = [way for way in WAYS if has_calls or way not in ("call", "beside")]
-            options = "randomised episodes" in takes
-            policy = RolloutPlan(spec, seed, steps, options=options, takes=takes, ways=ways)
-            difference = difference or _prove_env(envs, policy, steps, mode, counts, advance, parity)
-    for one in caught:
-        parity.leave_out("seeds and reset options", str(one.message))
-    return difference
+            difference, why = comparison.images(envs)
+            if why:
+                self.parity.leave_out("env.render()", why)
+        difference = difference or comparison.misuse(envs, lambda env: list(invalid_use.wrong_calls(env)))
+        if difference is None:
+            _, difference = each(envs, VectorEnv.close, AtMove(comparison.mode, comparison.counts.exchanges, "closing"))
+        return difference or comparison.misuse(envs, lambda _: [invalid_use.AFTER_CLOSE])
+
+    def _others(self, transports: Mapping[str, Transport]) -> LocatedDifference | None:
+        """Compare what second connections are answered beside the first ones, and the first reset and some exchanges of
+        third ones after them.
+        """
+        comparison, counts = self.comparison, self.comparison.counts
+        place = AtMove("frames", counts.exchanges, "a further connection")
+        by_name, closing = {link.path.name: link for link in self.links}, replace(place, event="closing")
+        others, difference = each(by_name, lambda link: self.stack.enter_context(link.connect()), place)
+        difference = difference or comparison.connections(others, place.event)
+        for ends in (others, transports):
+            difference = difference or each(ends, lambda one: one.close(), closing)[1]
+        if difference is None:
+            drivers, difference = each(by_name, _next_driver, place)
+            others = {name: self.stack.enter_context(driver) for name, (driver, _) in drivers.items()}
+            frames = {name: frame for name, (_, frame) in drivers.items()}
+            difference = difference or comparison.first_finding(frames, replace(place, event="reset"))
+        if difference is None:
+            again = replace(comparison, counts=Counts(exchanges=counts.exchanges), advance=lambda _: None)
+            difference = again.frames(others, RolloutPlan(self.links[0].transport.spec, self.seed + 1, _AGAIN), _AGAIN)
+            counts.values += again.counts.values
+        return difference or each(others, lambda one: one.close(), closing)[1]
 
 
-def _prove_env(
-    envs: Mapping[str, VectorEnv],
-    policy: RolloutPlan,
-    steps: int,
-    mode: str,
-    counts: Counts,
-    advance: Advance,
-    parity: Parity,
-) -> LocatedDifference | None:
-    """Compare the trajectory and what it ends in the sight of cameras, then wrong calls on the living and on the closed
-    env.
+def _next_driver(link: ConnectedEngine) -> tuple[Transport, Answer]:
+    """Return a connection that steps the engine, and the observations of its first reset; an engine learns in its own
+    time that the one before has ended.
     """
-    difference = compare_envs(envs, policy, steps, mode, counts, advance, parity.rules)
-    if difference is None:
-        difference, why = compare_images(envs, mode, counts, parity.rules)
-        if why:
-            parity.leave_out("env.render()", why)
-    difference = difference or compare_misuse(envs, lambda env: list(invalid_use.wrong_calls(env)), mode, counts)
-    if difference is None:
-        _, difference = each(envs, VectorEnv.close, AtMove(mode, counts.exchanges, "closing"))
-    return difference or compare_misuse(envs, lambda _: [invalid_use.AFTER_CLOSE], mode, counts)
-
-
-def _prove_second(
-    stack: ExitStack,
-    links: Sequence[ConnectedEngine],
-    transports: Mapping[str, Transport],
-    seed: int,
-    counts: Counts,
-    rules: ComparisonRules,
-) -> LocatedDifference | None:
-    """Compare what second connections are answered beside the first ones, and exchanges of third ones after them."""
-    place = AtMove("frames", counts.exchanges, "a further connection")
-    by_name, again = {link.path.name: link for link in links}, Counts(exchanges=counts.exchanges)
-    others, difference = each(by_name, lambda link: stack.enter_context(link.connect()), place)
-    difference = difference or compare_connections(others, place, rules)
-    for ends in (others, transports):
-        difference = difference or each(ends, lambda one: one.close(), replace(place, event="closing"))[1]
-    if difference is None:
-        others, difference = each(by_name, lambda link: stack.enter_context(_next_driver(link)), place)
-    if difference is None:
-        plan = RolloutPlan(links[0].transport.spec, seed + 1, _AGAIN)
-        difference = compare_frames(others, plan, _AGAIN, again, rules=rules)
-        counts.values += again.values
-    return difference or each(others, lambda one: one.close(), replace(place, event="closing"))[1]
-
-
-def _next_driver(link: ConnectedEngine) -> Transport:
-    """Return a connection that steps the engine; an engine learns in its own time that the one before has ended."""
     deadline = Deadline(_TAKE_OVER_S)
     while True:
         found = link.connect()
         try:
-            found.step(neutral_actions(found.spec), np.full(found.spec.num_envs, RESET, np.uint8))
-            return found
+            frame = found.step(neutral_actions(found.spec), np.full(found.spec.num_envs, RESET, np.uint8))
+            return found, {"observation": frame.observations.copy()}
         except Exception as error:
             found.close()
             if deadline.expired or not isinstance(error, Busy):
@@ -306,6 +293,7 @@ def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator
     if spec.action_parts:
         yield ("steps made otherwise than by step()", "the actions have parts")
     yield ("steps after a refused call, or that a reset gives up", "wrong calls come last, a reset after its step")
+    yield ("writes between steps", "the typed calls beside them only read")
     yield ("pauses between steps; envs made with options, as validate='strict'; send() and recv()", "none are made")
     yield ("whether a reset leaves the caller's dict of options as it was", "it is not looked at again")
     yield ("capabilities but commands and streams", "how a transport carries things is its own")

@@ -14,7 +14,7 @@ from lucky_transport.spec.composite import arrays, views
 from lucky_transport.transport import Frame
 from lucky_transport_migration.compare.rules import ComparisonRules, Rule
 from lucky_transport_migration.parity.rollout import WAYS, RolloutPlan
-from lucky_transport_migration.parity.step_comparison import Counts, compare_envs
+from lucky_transport_migration.parity.step_comparison import StepComparison
 from tests.planted.plant import PlantedTransport
 
 BOX = ArraySpec("float32", (2,), -1.0, 1.0)
@@ -108,7 +108,7 @@ def opened(serve: Any) -> Any:
 def test_a_difference_between_envs_names_the_part_and_its_element(opened: Any) -> None:
     envs = {"true": VectorEnv(opened()), "faulty": VectorEnv(FlippedTransport(opened()))}
     policy = RolloutPlan(envs["true"].batch_spec, 0, 40)
-    found = compare_envs(envs, policy, 40, "next_step", Counts())
+    found = StepComparison("next_step").envs(envs, policy, 40)
     assert found is not None
     assert found.difference.where == 'observation["camera"]["left"]'
     assert found.sentence().startswith('observation["camera"]["left"][3, 4, 2] of env 1 differs in')
@@ -146,7 +146,7 @@ class ReusingEnv(VectorEnv):
 def test_a_step_that_changes_what_an_earlier_one_returned_is_found(opened: Any, of: Any, apart: int) -> None:
     envs = {"true": VectorEnv(opened()), "faulty": ReusingEnv(opened())}
     envs["faulty"].of, envs["faulty"].apart = of, apart
-    found = compare_envs(envs, RolloutPlan(envs["true"].batch_spec, 0, 40), 40, "next_step", Counts())
+    found = StepComparison("next_step").envs(envs, RolloutPlan(envs["true"].batch_spec, 0, 40), 40)
     assert found is not None
     assert found.difference.where.startswith("earlier_kept")
 
@@ -159,7 +159,7 @@ def test_arrays_that_cannot_be_written_to_are_found(opened: Any) -> None:
             return made
 
     envs = {"true": VectorEnv(opened()), "faulty": SealedEnv(opened())}
-    found = compare_envs(envs, RolloutPlan(envs["true"].batch_spec, 0, 40), 40, "next_step", Counts())
+    found = StepComparison("next_step").envs(envs, RolloutPlan(envs["true"].batch_spec, 0, 40), 40)
     assert found is not None
     assert found.difference.where.startswith("writeable")
 
@@ -168,7 +168,8 @@ def test_arrays_that_cannot_be_written_to_are_found(opened: Any) -> None:
 def test_a_rule_counts_for_all_parts_or_for_one(opened: Any, key: str) -> None:
     envs = {"true": VectorEnv(opened()), "faulty": VectorEnv(FlippedTransport(opened()))}
     policy = RolloutPlan(envs["true"].batch_spec, 0, 40)
-    assert compare_envs(envs, policy, 40, "next_step", Counts(), rules=ComparisonRules({key: Rule(abs=1)})) is None
+    rules = ComparisonRules({key: Rule(abs=1)})
+    assert StepComparison("next_step", rules=rules).envs(envs, policy, 40) is None
 
 
 def test_actions_fill_every_part_within_what_its_dtype_holds(opened: Any) -> None:

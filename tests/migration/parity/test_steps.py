@@ -26,11 +26,10 @@ from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.parity.call_answers import OF_STATES, watched
 from lucky_transport_migration.parity.call_proof import prove_commands
 from lucky_transport_migration.parity.parity_evidence import EvidenceWriter
-from lucky_transport_migration.parity.rollout import RolloutPlan
 from lucky_transport_migration.parity.service_call import ServiceCall
 from lucky_transport_migration.parity.service_pair import ServerPair
 from lucky_transport_migration.parity.service_servers import ServerCommand
-from lucky_transport_migration.parity.step_comparison import Counts, compare_frames, compare_misuse
+from lucky_transport_migration.parity.step_comparison import StepComparison
 from lucky_transport_migration.parity.step_parity import MODES, prove, total_steps
 from lucky_transport_migration.paths import ConnectedEngine
 from tests.planted.changes import answers, fails, one_bit, over_path
@@ -57,10 +56,6 @@ class Liar(PlantedTransport):
 def opened(serve: Any) -> Any:
     """Return a function that serves a toy engine in this process and returns a transport to it."""
     return lambda: api.open_transport(serve(num_envs=4))
-
-
-def policy(transport: Transport, steps: int) -> RolloutPlan:
-    return RolloutPlan(transport.spec, 0, steps)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -119,26 +114,18 @@ def test_a_field_of_the_spec_that_a_rule_leaves_out_may_differ_and_is_listed(
     assert outcome.not_compared["spec.step_s"] == "ours is slower"
 
 
-def test_a_reward_that_is_not_the_sum_of_its_terms_is_found_even_when_all_agree(opened: Any) -> None:
-    liars = {name: Liar(opened(), "rewards", 3, (2,)) for name in ("a", "b")}
-    found = compare_frames(liars, policy(liars["a"], 50), 50, Counts())
-    assert found is not None
-    assert (found.difference.where, found.difference.env) == ("reward", 2)
-    assert found.values["a"] == pytest.approx(found.values["sum of its terms"] + 0.5)
-
-
 def test_another_text_for_the_same_misuse_is_a_difference(opened: Any) -> None:
     envs = {"a": VectorEnv(opened()), "b": VectorEnv(opened())}
 
     def fail(env: VectorEnv) -> object:
         raise ValueError("left" if env is envs["a"] else "right")
 
-    counts = Counts()
-    found = compare_misuse(envs, lambda env: [("a wrong call", fail)], "next_step", counts)
+    comparison = StepComparison("next_step")
+    found = comparison.misuse(envs, lambda env: [("a wrong call", fail)])
     assert found is not None
     assert found.difference.where == "a wrong call"
     assert found.values == {"a": "ValueError: left", "b": "ValueError: right"}
-    assert counts.misuse == 0
+    assert comparison.counts.misuse == 0
     for env in envs.values():
         env.close()
 

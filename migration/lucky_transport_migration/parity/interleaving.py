@@ -1,0 +1,231 @@
+"""What calls do to each other: accepted ones of a service's methods, made once more in other orders and at other times.
+
+    phase       what is asked                                               of                 a difference counts where
+    rounds      an accepted call, smaller ones and plain ones, by turns     all methods        the transport makes it
+    turns       each request sent when the item before it has come          stream to stream   it is seen
+    ends        half-closed only when it has ended, or its iterator raises  stream to any      it is seen
+    at once     up to eight accepted calls, of one client and of two        each method        the transport makes it
+                the same, a call of each method                             all methods        the transport makes it
+    rounds      after calls that were cancelled while their handler ran     all methods        the transport makes it
+    rounds      of clients that have connected anew                         all methods        the transport makes it
+
+The transport makes it: it is there on a fresh pair too, and on no two servers on ports; each is asked all that was
+asked before. A method whose answers differ so without a transport is mixed: no later phase counts a difference of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+
+from lucky_transport_migration.catalogue.service_method import ServiceMethod
+from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
+from lucky_transport_migration.evidence.record import Evidence
+from lucky_transport_migration.evidence.service_caller import CANCELLED
+from lucky_transport_migration.parity.parity_evidence import AskedCall
+from lucky_transport_migration.parity.request_table import RequestTable
+from lucky_transport_migration.parity.service_call import ServiceCall, smaller
+from lucky_transport_migration.parity.service_pair import ROUNDS, RowCall, ServerPair
+from lucky_transport_migration.parity.service_parity import ServiceParity
+
+Ask = Callable[[ServerPair], Sequence[AskedCall]]
+
+_ACCEPTED = ("OK", CANCELLED)
+#: Of calls at once: how many, and what each has at most, in bytes and seconds.
+_AT_ONCE, _AT_ONCE_BYTES, _AT_ONCE_S = 8, 10_000, 0.2
+#: In a round of all methods each has so many calls that are smaller than one which was accepted, and calls with plain
+#: values of these numbers. The second round goes backwards, and so asks some methods for a value before another one has
+#: made it; the third asks them again.
+_SMALLER, _NEW = 4, ((1001,), (1001, 1002), (1001, 1002))
+
+_NOISE = "two servers on ports differ so too, or fresh ones do not"
+
+#: How requests of a stream end otherwise than by a half-close.
+_ENDS = {"held": "half-closed only when it has ended", "raises": "its iterator of requests raises after the last"}
+
+
+@dataclass(slots=True)
+class Interleaving:
+    """The phases of one proof. fresh: makes another pair, not started. drawn: asks a pair all drawn calls. write: what
+    takes evidence. plain: makes plain requests.
+    """
+
+    pair: ServerPair
+    parity: ServiceParity
+    fresh: Callable[[str], ServerPair]
+    drawn: Callable[[ServerPair], None]
+    write: Callable[[Evidence], None]
+    plain: RequestTable
+    #: By method without a difference: the first call that was answered soon, and all of those that were accepted.
+    _quick: dict[str, list[ServiceCall]] = field(default_factory=dict[str, list[ServiceCall]])
+    _accepted: dict[str, list[ServiceCall]] = field(default_factory=dict[str, list[ServiceCall]])
+    #: What was asked, to be asked of fresh pairs.
+    _asked: list[Ask] = field(default_factory=list[Ask])
+    #: Methods whose answers hang on other calls.
+    _mixed: set[str] = field(default_factory=set[str])
+
+    def keep(self, asked: AskedCall) -> None:
+        """Take a call that was answered alike, for later, where it is small and quick."""
+        name, call = asked.evidence.method, asked.call
+        sides = [side for side in (asked.evidence.primary, asked.evidence.shadow) if side]
+        self._accepted.setdefault(name, [])
+        is_quick = all(side.us < _AT_ONCE_S * 1e6 for side in sides)
+        if is_quick and not call.deadline and sum(map(len, call.requests)) <= _AT_ONCE_BYTES:
+            self._quick.setdefault(name, [call])
+            self._accepted[name] += [call] * all(side.code in _ACCEPTED for side in sides)
+
+    def leave_out(self, name: str) -> None:
+        """Make no more calls of this method: it differs."""
+        self._accepted.pop(name, None)
+
+    def prove(self) -> None:
+        """Go through the phases."""
+        self._rounds("in rounds of all methods")
+        for prove in (self._turns, self._ends, self._at_once):
+            for row in map(self.parity.rows.__getitem__, self._accepted):
+                if not self.parity.lost:
+                    prove(row)
+                    self.parity.look(row.name, self.pair.ended())
+        chosen = [(self.parity.rows[name], one) for name, calls in self._accepted.items() for one in calls[-1:]]
+        if len(chosen) > 1 and not self.parity.lost:
+            self._together(chosen[:_AT_ONCE], "calls of different methods at once")
+        unary = [(row, call) for row, call in chosen if not (row.stream or row.requests_stream)]
+        for leave, when in (
+            (partial(ServerPair.cancel, calls=unary), "after calls at once, without an end and cancelled"),
+            (ServerPair.connect_anew, "of clients that have connected anew"),
+        ):
+            if not self.parity.lost:
+                self._asked.append(leave)
+                leave(self.pair)
+            self._rounds(f"in rounds of all methods, {when}")
+
+    def take(self, asked: AskedCall, what: str) -> None:
+        """Count a call that was made in a way of its own, unless its answer may hang on other calls."""
+        if asked.differs and asked.evidence.method in self._mixed:
+            return
+        counts = self.parity.methods[asked.evidence.method]
+        counts.add(asked.evidence)
+        self.write(asked.evidence)
+        if asked.differs and counts.first_difference is None:
+            counts.first_difference = asked.located(self.parity.calls - 1, what)
+
+    def _rounds(self, when: str) -> None:
+        """Make calls of all methods by turns, so that what a call of one changes shows in answers of another."""
+        several: list[list[RowCall]] = []
+        for name, accepted in self._accepted.items():
+            if whole := [one for one in accepted[:_AT_ONCE] or self._quick.get(name, ()) if one.cancel_after is None]:
+                row, first = self.parity.rows[name], max(whole, key=lambda one: len(one.messages))
+                few = (first, *islice(smaller(first, requests_stream=row.requests_stream), _SMALLER))
+                several.append([(row, call) for call in few])
+        if self.parity.lost:
+            return
+        calls: list[RowCall] = []
+        for number, new in enumerate(_NEW):
+            turn = -1 if number == 1 else 1
+            for few in several[::turn]:
+                row, first = few[0]
+                plain = [replace(first, messages=(self.plain.plain(row.request, at),)) for at in new]
+                calls += [*few, *((row, call) for call in plain)][::turn]
+        found = {one.evidence.method: one for one in reversed(self._ask(calls)) if one.differs}
+        for name in self._of_transport(found.keys()):
+            self.take(found.pop(name), when)
+        for name in found:
+            self.parity.left[f"what other calls change in answers of {name}"] = _NOISE
+            self.parity.look(name, self.pair.ended())
+
+    def _of_transport(self, names: Collection[str], also: Ask | None = None) -> set[str]:
+        """Return the methods in whose answers the transport makes a difference: none is there on two servers on ports,
+        be they fresh or asked all drawn calls first, and one is on such a fresh pair. also: what else must not differ
+        on ports.
+        """
+        wanted = set(names) - self._mixed
+        for other, is_drawn in ((CONTROL, False), (CONTROL, True), (CANDIDATE, True)):
+            if not wanted:
+                break
+            with self.fresh(other) as pair:
+                if is_drawn:
+                    self.drawn(pair)
+                asked = [*self._asked, *([also] if also and other == CONTROL else [])] * ROUNDS
+                differing = {one.evidence.method for ask in asked for one in ask(pair) if one.differs}
+            wanted = wanted & differing if other == CANDIDATE else wanted - differing
+        self._mixed |= set(names) - wanted
+        return wanted
+
+    def _turns(self, row: ServiceMethod) -> None:
+        """Make an accepted call with each request sent after an item, so that one which comes late is found.
+
+        A handler that answers over gRPC only when it has a further request gets one more ahead.
+        """
+        calls = [one for one in self._accepted[row.name] if len(one.messages) > 2]
+        if not (row.requests_stream and row.stream and calls):
+            return
+        for ahead in (1, 2):
+            (asked,) = self._ask([(row, replace(calls[0], ahead=ahead))])
+            if not asked.evidence.primary.local:
+                self.take(asked, "in turns")
+                return
+        self.parity.left[f"the order between requests and responses of {row.name}"] = (
+            "over gRPC items need the next request"
+        )
+
+    def _ends(self, row: ServiceMethod) -> None:
+        """Make a call with the requests of all accepted ones that is half-closed only when it has ended, so that an end
+        which has to come before is found. Where none comes over gRPC, the iterator of the same requests raises.
+        """
+        messages = tuple(message for call in self._accepted[row.name] for message in call.messages)
+        left = self.parity.left
+        if not row.requests_stream:
+            return
+        if not messages:
+            left[f"how {row.name} ends without a half-close"] = "it accepted no request that is small and quick"
+            return
+        for ends, what in _ENDS.items():
+            calls = [(row, ServiceCall(messages, ends=ends))]
+            (asked,) = self._ask(calls)
+            if ends == "raises" and asked.differs:  # an end that was slow may have come first this time
+                (asked,) = self._ask(calls)
+            if not asked.evidence.primary.local:
+                self.take(asked, what)
+                if ends == "held" and asked.evidence.primary.code != "OK":
+                    left[f"ends of {row.name} before the half-close"] = "it refuses the requests of all together"
+                return
+
+    def _at_once(self, row: ServiceMethod) -> None:
+        """Make accepted calls of one method at once."""
+        accepted, what = self._accepted[row.name], f"calls of {row.name} at once"
+        calls = [(row, call) for call in accepted[:: len(accepted) // _AT_ONCE + 1]]
+        if len(calls) < 2:
+            self.parity.left[what] = "the server accepted fewer than two that are small and quick"
+        else:
+            self._together(calls, what)
+
+    def _together(self, calls: Sequence[RowCall], what: str) -> None:
+        """Make calls at once. A difference counts where each call alone is answered alike, and where two servers on
+        ports answer alike too, whichever call comes first.
+        """
+        for clients, of in ((1, "at once"), (2, "of two clients at once")):
+            ask = partial(ServerPair.ask_at_once, calls=calls, clients=clients)
+            self._asked.append(ask)
+            found = [one for one in ask(self.pair) if one.differs]
+            if not found:
+                continue
+            asked = min(found, key=lambda one: one.evidence.method in self._mixed)
+            name = asked.evidence.method
+            if self.pair.ask(self.parity.rows[name], asked.call, reverse=False).differs:
+                self.parity.left[what] = "calls before them changed the server's answers; the last rounds look at that"
+            elif self._of_transport([name], partial(ServerPair.in_both_orders, calls=calls)):
+                self.take(asked, of)
+            else:
+                self.parity.left[what] = f"the server's answers hang on which of them comes first: {_NOISE}"
+            return
+
+    def _ask(self, calls: Sequence[RowCall]) -> list[AskedCall]:
+        """Ask the pair one by one, and fresh pairs later."""
+
+        def ask(pair: ServerPair) -> list[AskedCall]:
+            return [pair.ask(row, call, reverse=False) for row, call in calls]
+
+        self._asked.append(ask)
+        return ask(self.pair)
