@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from time import monotonic_ns
 
-from lucky_transport.deadline import Deadline, log_long_wait
+from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, ClosedError, NotReachable, TransportError
 from lucky_transport.fork import on_child
@@ -105,11 +105,6 @@ class Link:
         except (NotReachable, Busy):
             if not wait_for_ready or not is_wanted():
                 raise
-        with log_long_wait(str(self.endpoint), None if deadline is None else deadline.timeout_s):
-            return self._await(deadline, is_wanted)
-
-    def _await(self, deadline: Deadline | None, is_wanted: Callable[[], bool]) -> ClientCalls:
-        """Return the connection as soon as there is an engine; raises what `reach` raises."""
         following = pauses()
         while True:
             self._closing.wait(min(next(following), float("inf") if deadline is None else deadline.remaining_s))

@@ -3,12 +3,14 @@
     127.0.0.1:50051   localhost:50051   [::1]:50051   dns:///robot:50051   ipv4:10.0.0.7:50051   unix:///run/engine.sock
 
 Every spelling of one place is one target: 127.0.0.1, ::1 and unspecified addresses are all `localhost`, while another
-address of 127/8 is a place of its own. The first pair of a map that fits decides.
+address of 127/8 is a place of its own. A path is what it leads to now, so `unix:engine.sock` is another place in
+another folder; a pattern may name either. The first pair of a map that fits decides.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -118,6 +120,12 @@ def _host(name: str) -> str:
     return "localhost" if address.is_unspecified or str(address) in _LOCALHOST else str(address)
 
 
+def _real(host: str) -> str:
+    """Return a path by which every program means the same socket, wherever it runs; any other host as it is."""
+    path = host.removeprefix("unix:")
+    return host if path == host else f"unix:{os.path.realpath(path)}"
+
+
 class _Pair(NamedTuple):
     host: re.Pattern[str]
     port: re.Pattern[str]
@@ -125,10 +133,11 @@ class _Pair(NamedTuple):
 
     def endpoint_of(self, target: Target) -> str:
         """Return the endpoint of a target, "" when the pattern does not fit."""
-        hosts = (target.host, *_LOCALHOST) if target.host == "localhost" else (target.host,)
+        place = _real(target.host)
+        hosts = (place, target.host, *(_LOCALHOST if place == "localhost" else ()))
         if not any(map(self.host.fullmatch, hosts)) or not self.port.fullmatch(target.port):
             return ""
-        host, port = (re.sub(r"[^\w.-]", "_", part) for part in (target.host, target.port))
+        host, port = (re.sub(r"[^\w.-]", "_", part) for part in (place, target.port))
         return self.endpoint.replace("{host}", host).replace("{port}", port)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import lucky_transport
 import lucky_transport_stubs
+from lucky_transport import deadline
 from lucky_transport.config import Settings
 from lucky_transport.errors import ConfigError
 from lucky_transport.process import unique_name
@@ -280,6 +282,34 @@ def test_an_endpoint_can_be_made_of_the_targets_own_host_and_port() -> None:
     assert found.endpoint_of("127.0.0.1:50051") == "shm://engine_50051"
     assert found.endpoint_of("Robot.lab:7") == "shm://robot.lab_7"
     assert found.endpoint_of("[2001:db8::1]:7") == "shm://2001_db8__1_7"
+
+
+def test_a_path_is_what_it_leads_to_from_where_the_program_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    (tmp_path / "link").symlink_to("one")
+    named, made = TargetMap(["unix:engine.sock=shm://x"]), TargetMap(["unix:*=shm://{host}"])
+    found: dict[str, set[str]] = {"one": set(), "two": set()}
+    for folder, texts in found.items():
+        monkeypatch.chdir(tmp_path / folder)
+        texts |= {
+            made.endpoint_of(text) for text in ("unix:engine.sock", "unix:./engine.sock", "unix:../two//engine.sock")
+        }
+        assert named.endpoint_of("unix:engine.sock") == "shm://x"
+    monkeypatch.chdir(tmp_path)
+    one = {made.endpoint_of(f"unix:{text}/engine.sock") for text in ("one", "link", tmp_path / "link")}
+    assert len(one) == len(found["two"]) == 1
+    assert found["one"] == one | found["two"]
+    assert one != found["two"]
+
+
+def test_a_call_that_waits_for_its_server_says_no_more_than_grpc_does(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(deadline, "NOTICE_AFTER_S", 0.01)
+    with lucky_transport_stubs.channel(f"shm://{unique_name()}") as channel, pytest.raises(Exception, match="DEADLINE"):
+        channel.unary_unary("/a.B/C")(b"", wait_for_ready=True, timeout=0.2)
+    assert not caplog.records
 
 
 def test_several_addresses_are_switched_only_together() -> None:
