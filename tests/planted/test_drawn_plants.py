@@ -63,18 +63,18 @@ class Desk(AbstractContextManager["Desk"]):
     def __init__(self, command: ServerCommand, transport: str, client: int = 1) -> None:
         self.transport = transport
         self.client = client
+        self.session: list[Any] = []
         self._last: list[Any] | None = None
 
     def __exit__(self, *_: object) -> None:
         pass
 
-    @property
-    def caller(self) -> Self:
-        return self
-
     @cached_property
-    def second(self) -> Self:
-        return type(self)(ServerCommand("x {port}"), self.transport, 2)
+    def clients(self) -> list[Self]:
+        others = [type(self)(ServerCommand("x {port}"), self.transport, number) for number in (2, 3, 4)]
+        for one in others:
+            one.session = self.session
+        return [self, *others]
 
     def exit_report(self, within_s: float = 0.0) -> str:
         return ""
@@ -119,7 +119,8 @@ def prove(described: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any
     def prove(plant: Plant = Desk.plant, method: str = "Desk/*", answer: Answer = Desk.answer, **given: Any) -> Any:
         monkeypatch.setattr(Desk, "plant", staticmethod(plant))
         monkeypatch.setattr(Desk, "answer", staticmethod(answer))
-        return ServiceProof(ServerCommand("x {port}"), [described], pattern=method, **given).prove()
+        command = ServerCommand("x {port}", metadata=given.pop("metadata", ()))
+        return ServiceProof(command, [described], pattern=method, **given).prove()
 
     return prove
 
@@ -321,7 +322,7 @@ def test_the_call_that_is_shown_has_the_kind_of_difference_that_was_found(prove:
 
     first = prove(PLANTS["fifth request lost"][0], answer=refused).first_difference
     assert first is not None
-    assert "as drawn; it does not differ so on fresh servers" in first.sentence()
+    assert "as drawn; not without the calls of other methods before it" in first.sentence()
     assert "details" not in first.sentence()
 
 
@@ -388,7 +389,7 @@ def test_an_answer_that_is_kept_over_a_call_of_another_method_is_found(
 LEFT_BEHIND: dict[str, tuple[Callable[[Desk], bool], str]] = {
     "a call at once": (lambda desk: threading.current_thread() is not threading.main_thread(), "after calls at once"),
     "a cancelled call": (lambda desk: desk.cancelled > 0, "cancelled"),
-    "an earlier connection": (lambda desk: desk.connections > 1, "of clients that have connected anew"),
+    "an earlier connection": (lambda desk: desk.connections > 1, "of two clients that have connected anew"),
 }
 
 
@@ -408,6 +409,36 @@ def test_what_calls_leave_behind_is_found(what: str, prove: Callable[..., Servic
     assert not outcome.equal
     assert when in outcome.sentence
     assert "total" in outcome.sentence
+
+
+@pytest.mark.parametrize(("client", "how"), [(3, "without the given metadata"), (4, "with other values of it")])
+def test_a_check_of_metadata_that_is_not_made_is_found(
+    client: int, how: str, prove: Callable[..., ServiceParity]
+) -> None:
+    def checks(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        is_refused = self.client == client and self.transport != CANDIDATE
+        return replace(found, items=[], code="PERMISSION_DENIED") if is_refused else found
+
+    outcome = prove(count=20, answer=checks, metadata=(("authorization", "Bearer abcdefgh"),))
+    assert how in outcome.sentence
+    assert "PERMISSION_DENIED" in outcome.sentence
+
+
+def test_a_session_that_two_clients_share_is_found(prove: Callable[..., ServiceParity]) -> None:
+    own = defaultdict[Desk, list[Any]](list)
+
+    def names(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        """Keep the last request of one method for each client; shared memory keeps it for all. Others tell its size."""
+        kept = self.session if self.transport == CANDIDATE else own[self]
+        if row.name.endswith("Echo"):
+            return replace(found, trailing=(("kept", str(kept)),))
+        if row.name.endswith("Add"):
+            kept[:] = map(len, requests)
+        return found
+
+    outcome = prove(count=20, answer=names)
+    assert not outcome.equal
+    assert "kept" in outcome.sentence
 
 
 def test_calls_of_different_methods_that_disturb_each_other_are_found(prove: Callable[..., ServiceParity]) -> None:

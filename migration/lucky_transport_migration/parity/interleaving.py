@@ -6,8 +6,9 @@
     ends        half-closed only when it has ended, or its iterator raises  stream to any      it is seen
     at once     up to eight accepted calls, of one client and of two        each method        the transport makes it
                 the same, a call of each method                             all methods        the transport makes it
+    keys        a call without the metadata given, and with other values    each method        it is seen
     rounds      after calls that were cancelled while their handler ran     all methods        the transport makes it
-    rounds      of clients that have connected anew                         all methods        the transport makes it
+    rounds      of two clients in turns that have connected anew            all methods        the transport makes it
 
 The transport makes it: it is there on a fresh pair too, and on no two servers on ports; each is asked all that was
 asked before. A method whose answers differ so without a transport is mixed: no later phase counts a difference of it.
@@ -40,8 +41,6 @@ _AT_ONCE, _AT_ONCE_BYTES, _AT_ONCE_S = 8, 10_000, 0.2
 #: made it; the third asks them again.
 _SMALLER, _NEW = 4, ((1001,), (1001, 1002), (1001, 1002))
 
-_NOISE = "two servers on ports differ so too, or fresh ones do not"
-
 #: How requests of a stream end otherwise than by a half-close.
 _ENDS = {"held": "half-closed only when it has ended", "raises": "its iterator of requests raises after the last"}
 
@@ -49,7 +48,7 @@ _ENDS = {"held": "half-closed only when it has ended", "raises": "its iterator o
 @dataclass(slots=True)
 class Interleaving:
     """The phases of one proof. fresh: makes another pair, not started. drawn: asks a pair all drawn calls. write: what
-    takes evidence. plain: makes plain requests.
+    takes evidence. plain: makes plain requests. given: whether calls have metadata of the user's.
     """
 
     pair: ServerPair
@@ -58,13 +57,14 @@ class Interleaving:
     drawn: Callable[[ServerPair], None]
     write: Callable[[Evidence], None]
     plain: RequestTable
+    given: bool
     #: By method without a difference: the first call that was answered soon, and all of those that were accepted.
-    _quick: dict[str, list[ServiceCall]] = field(default_factory=dict[str, list[ServiceCall]])
+    _quick: dict[str, ServiceCall] = field(default_factory=dict[str, ServiceCall])
     _accepted: dict[str, list[ServiceCall]] = field(default_factory=dict[str, list[ServiceCall]])
     #: What was asked, to be asked of fresh pairs.
     _asked: list[Ask] = field(default_factory=list[Ask])
-    #: Methods whose answers hang on other calls.
-    _mixed: set[str] = field(default_factory=set[str])
+    #: Methods whose answers hang on other calls, and why a difference of them says nothing of a transport.
+    _mixed: dict[str, str] = field(default_factory=dict[str, str])
 
     def keep(self, asked: AskedCall) -> None:
         """Take a call that was answered alike, for later, where it is small and quick."""
@@ -73,7 +73,7 @@ class Interleaving:
         self._accepted.setdefault(name, [])
         is_quick = all(side.us < _AT_ONCE_S * 1e6 for side in sides)
         if is_quick and not call.deadline and sum(map(len, call.requests)) <= _AT_ONCE_BYTES:
-            self._quick.setdefault(name, [call])
+            self._quick.setdefault(name, call)
             self._accepted[name] += [call] * all(side.code in _ACCEPTED for side in sides)
 
     def leave_out(self, name: str) -> None:
@@ -89,17 +89,20 @@ class Interleaving:
                     prove(row)
                     self.parity.look(row.name, self.pair.ended())
         chosen = [(self.parity.rows[name], one) for name, calls in self._accepted.items() for one in calls[-1:]]
-        if len(chosen) > 1 and not self.parity.lost:
+        if len(self.parity.rows) > 1 and not self.parity.lost:
             self._together(chosen[:_AT_ONCE], "calls of different methods at once")
+        for client, how in ((2, "without the given metadata"), (3, "with other values of it")) if self.given else ():
+            for asked in self._ask(chosen, (client,)):
+                self.take(asked, how)
         unary = [(row, call) for row, call in chosen if not (row.stream or row.requests_stream)]
         for leave, when in (
             (partial(ServerPair.cancel, calls=unary), "after calls at once, without an end and cancelled"),
-            (ServerPair.connect_anew, "of clients that have connected anew"),
+            (ServerPair.connect_anew, "of two clients that have connected anew"),
         ):
             if not self.parity.lost:
                 self._asked.append(leave)
                 leave(self.pair)
-            self._rounds(f"in rounds of all methods, {when}")
+            self._rounds(f"in rounds of all methods, {when}", clients=(0, 1))
 
     def take(self, asked: AskedCall, what: str) -> None:
         """Count a call that was made in a way of its own, unless its answer may hang on other calls."""
@@ -111,11 +114,12 @@ class Interleaving:
         if asked.differs and counts.first_difference is None:
             counts.first_difference = asked.located(self.parity.calls - 1, what)
 
-    def _rounds(self, when: str) -> None:
+    def _rounds(self, when: str, clients: Sequence[int] = (0,)) -> None:
         """Make calls of all methods by turns, so that what a call of one changes shows in answers of another."""
         several: list[list[RowCall]] = []
         for name, accepted in self._accepted.items():
-            if whole := [one for one in accepted[:_AT_ONCE] or self._quick.get(name, ()) if one.cancel_after is None]:
+            known = accepted[:_AT_ONCE] or ([self._quick[name]] if name in self._quick else [])
+            if whole := [one for one in known if one.cancel_after is None]:
                 row, first = self.parity.rows[name], max(whole, key=lambda one: len(one.messages))
                 few = (first, *islice(smaller(first, requests_stream=row.requests_stream), _SMALLER))
                 several.append([(row, call) for call in few])
@@ -128,11 +132,11 @@ class Interleaving:
                 row, first = few[0]
                 plain = [replace(first, messages=(self.plain.plain(row.request, at),)) for at in new]
                 calls += [*few, *((row, call) for call in plain)][::turn]
-        found = {one.evidence.method: one for one in reversed(self._ask(calls)) if one.differs}
+        found = {one.evidence.method: one for one in reversed(self._ask(calls, clients)) if one.differs}
         for name in self._of_transport(found.keys()):
             self.take(found.pop(name), when)
         for name in found:
-            self.parity.left[f"what other calls change in answers of {name}"] = _NOISE
+            self.parity.left[f"what other calls change in answers of {name}"] = self._mixed[name]
             self.parity.look(name, self.pair.ended())
 
     def _of_transport(self, names: Collection[str], also: Ask | None = None) -> set[str]:
@@ -140,7 +144,7 @@ class Interleaving:
         be they fresh or asked all drawn calls first, and one is on such a fresh pair. also: what else must not differ
         on ports.
         """
-        wanted = set(names) - self._mixed
+        wanted = set(names) - self._mixed.keys()
         for other, is_drawn in ((CONTROL, False), (CONTROL, True), (CANDIDATE, True)):
             if not wanted:
                 break
@@ -149,8 +153,11 @@ class Interleaving:
                     self.drawn(pair)
                 asked = [*self._asked, *([also] if also and other == CONTROL else [])] * ROUNDS
                 differing = {one.evidence.method for ask in asked for one in ask(pair) if one.differs}
-            wanted = wanted & differing if other == CANDIDATE else wanted - differing
-        self._mixed |= set(names) - wanted
+            excused, why = wanted & differing, "two servers on ports differ so too"
+            if other == CANDIDATE:
+                excused, why = wanted - differing, "on fresh servers it does not differ"
+            self._mixed |= dict.fromkeys(excused, why)
+            wanted -= excused
         return wanted
 
     def _turns(self, row: ServiceMethod) -> None:
@@ -166,9 +173,8 @@ class Interleaving:
             if not asked.evidence.primary.local:
                 self.take(asked, "in turns")
                 return
-        self.parity.left[f"the order between requests and responses of {row.name}"] = (
-            "over gRPC items need the next request"
-        )
+        what = f"the order between requests and responses of {row.name}"
+        self.parity.left[what] = "over gRPC items need the next request"
 
     def _ends(self, row: ServiceMethod) -> None:
         """Make a call with the requests of all accepted ones that is half-closed only when it has ended, so that an end
@@ -194,17 +200,17 @@ class Interleaving:
 
     def _at_once(self, row: ServiceMethod) -> None:
         """Make accepted calls of one method at once."""
-        accepted, what = self._accepted[row.name], f"calls of {row.name} at once"
+        accepted = self._accepted[row.name]
         calls = [(row, call) for call in accepted[:: len(accepted) // _AT_ONCE + 1]]
-        if len(calls) < 2:
-            self.parity.left[what] = "the server accepted fewer than two that are small and quick"
-        else:
-            self._together(calls, what)
+        self._together(calls, f"calls of {row.name} at once")
 
     def _together(self, calls: Sequence[RowCall], what: str) -> None:
         """Make calls at once. A difference counts where each call alone is answered alike, and where two servers on
         ports answer alike too, whichever call comes first.
         """
+        if len(calls) < 2:
+            self.parity.left[what] = "the server accepted fewer than two that are small and quick"
+            return
         for clients, of in ((1, "at once"), (2, "of two clients at once")):
             ask = partial(ServerPair.ask_at_once, calls=calls, clients=clients)
             self._asked.append(ask)
@@ -213,19 +219,19 @@ class Interleaving:
                 continue
             asked = min(found, key=lambda one: one.evidence.method in self._mixed)
             name = asked.evidence.method
-            if self.pair.ask(self.parity.rows[name], asked.call, reverse=False).differs:
+            if self.pair.ask(self.parity.rows[name], asked.call).differs:
                 self.parity.left[what] = "calls before them changed the server's answers; the last rounds look at that"
             elif self._of_transport([name], partial(ServerPair.in_both_orders, calls=calls)):
                 self.take(asked, of)
             else:
-                self.parity.left[what] = f"the server's answers hang on which of them comes first: {_NOISE}"
+                self.parity.left[what] = f"the server's answers hang on which of them comes first: {self._mixed[name]}"
             return
 
-    def _ask(self, calls: Sequence[RowCall]) -> list[AskedCall]:
-        """Ask the pair one by one, and fresh pairs later."""
+    def _ask(self, calls: Sequence[RowCall], clients: Sequence[int] = (0,)) -> list[AskedCall]:
+        """Ask the pair one by one, as these clients in turns, and fresh pairs later."""
 
         def ask(pair: ServerPair) -> list[AskedCall]:
-            return [pair.ask(row, call, reverse=False) for row, call in calls]
+            return [pair.ask(*one, client=clients[at % len(clients)]) for at, one in enumerate(calls)]
 
         self._asked.append(ask)
         return ask(self.pair)

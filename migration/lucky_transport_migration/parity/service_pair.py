@@ -72,8 +72,9 @@ class ServerPair:
         """Return how one of them ended; "" while both run."""
         return next(filter(None, (server.exit_report(within_s) for server in self._servers)), "")
 
-    def ask(self, row: ServiceMethod, call: ServiceCall, *, reverse: bool) -> AskedCall:
-        """Ask both, the second one first with `reverse`, which is fair to both in turns, and compare.
+    def ask(self, row: ServiceMethod, call: ServiceCall, *, reverse: bool = False, client: int = 0) -> AskedCall:
+        """Ask both, the second one first with `reverse`, which is fair to both in turns, and compare. client: of
+        those of the servers.
 
         A held call whose end does not come from the first one is not held at the other.
         """
@@ -83,7 +84,7 @@ class ServerPair:
         outcomes: list[CallOutcome] = []
         for server in servers:
             is_late = call.ends == "held" and any(one.is_local for one in outcomes)
-            outcomes.append(self._alone(server.caller, row, replace(call, ends="") if is_late else call))
+            outcomes.append(self._alone(server.clients[client], row, replace(call, ends="") if is_late else call))
         took_s = min(one.took_us for one in outcomes) / 1e6
         if took_s < self._patience_s(row):
             self._slowest_s[row.name] = max(self._slowest_s[row.name], took_s)
@@ -95,7 +96,7 @@ class ServerPair:
         """Ask both all the calls at once, from one client or from two in turns, and compare call by call."""
 
         def ask(server: RunningServer) -> list[CallOutcome]:
-            callers = [server.caller if clients == 1 or at % 2 == 0 else server.second for at in range(len(calls))]
+            callers = [server.clients[at % clients] for at in range(len(calls))]
             with ThreadPoolExecutor(len(calls)) as pool:
                 return list(pool.map(self._alone, callers, *zip(*calls, strict=True)))
 
@@ -103,7 +104,7 @@ class ServerPair:
 
     def in_both_orders(self, calls: Sequence[RowCall]) -> list[AskedCall]:
         """Ask one server the calls one by one and the other one backwards, and compare call by call."""
-        one, other = (server.caller for server in self._servers)
+        one, other = (server.clients[0] for server in self._servers)
         ahead = [self._alone(one, *call) for call in calls]
         back = [self._alone(other, *call) for call in calls[::-1]]
         return self._each(calls, ahead, back[::-1])
@@ -113,15 +114,15 @@ class ServerPair:
         for server in self._servers:
             for row, call in calls:
                 given = {"metadata": call.metadata, "timeout_s": self._patience_s(row), "cancel_after_s": _CANCELLED_S}
-                server.caller.ask(row, call.requests, **given)
+                server.clients[0].ask(row, call.requests, **given)
         time.sleep(_CANCELLED_S)  # a handler that runs on ends meanwhile, or is slow
         return []
 
     def connect_anew(self) -> list[AskedCall]:
         """Close the connections of both clients; their next calls make new ones."""
         for server in self._servers:
-            server.caller.disconnect()
-            server.second.disconnect()
+            for client in server.clients:
+                client.disconnect()
         return []
 
     def _each(self, calls: Sequence[RowCall], *sides: list[CallOutcome]) -> list[AskedCall]:

@@ -40,7 +40,6 @@ _NOT_PLAYED = {
     "the order between requests and responses of a stream": "a recording does not hold it; all requests are sent first",
 }
 
-Write = Callable[[Evidence], None]
 Note = Callable[[AskedCall], object]
 
 
@@ -63,7 +62,7 @@ class ServiceProof:
     evidence: Path | None = None
     values: FieldValues = field(default_factory=FieldValues)
     recorded: RecordedRequests | None = None
-    _write: Write = lambda _: None
+    _write: Callable[[Evidence], None] = lambda _: None
 
     def prove(self, advance: Callable[[], None] = lambda: None) -> ServiceParity:
         """Return the outcome; `advance` is called once a method, or once a recorded call.
@@ -87,7 +86,7 @@ class ServiceProof:
             if self.recorded is not None:
                 self._play(pair, parity, advance)
             ask, plain = partial(self._ask_drawn, methods), RequestTable(self.values.named)
-            later = Interleaving(pair, parity, self._pair, ask, self._write, plain)
+            later = Interleaving(pair, parity, self._pair, ask, self._write, plain, bool(self.command.metadata))
             for row in methods:
                 if not parity.lost and self.recorded is None:
                     self._prove_method(row, later)
@@ -130,7 +129,7 @@ class ServiceProof:
                 again = self._examine(row, fresh, drawn)
                 is_alike = again is not None and again.evidence.aspect == found.evidence.aspect
                 found = self._smallest(row, fresh, again) if again and is_alike else found
-            what = "the smallest found" if is_alike else "as drawn; it does not differ so on fresh servers"
+            what = "the smallest found" if is_alike else "as drawn; not without the calls of other methods before it"
         counts.first_difference = found.located(number, what)
 
     def _prove_late(self, row: ServiceMethod, later: Interleaving) -> None:

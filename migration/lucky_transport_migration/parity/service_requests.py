@@ -30,8 +30,8 @@ NOT_DRAWN: Mapping[str, str] = {
     "other numbers of closed enums; an Any of a type within another one, of more than 12 types, or large": "none are",
     "extensions (proto2) of messages within a request, and all cases of those of a request": "each has a plain value",
     "more than eight calls at once, or many of several methods; more than two clients, or other processes": "none are",
-    "pauses between calls or within a stream; items or headers that are waited for before the first request; deadlines "
-    "below 2 s": "none are made",
+    "pauses between calls or in a stream; readers slower than a stream; waits for items or headers before the first "
+    "request; deadlines below 2 s": "none are made",
     "gRPC's own services, such as health": "no .proto of yours describes them",
     "clients of grpc.aio (asyncio); unary calls that block, with or without with_call()": "each is made by .future()",
     "other legal wire forms, as lists of numbers that are not packed": "messages are written as protobuf's Python does",

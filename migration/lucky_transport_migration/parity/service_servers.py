@@ -8,7 +8,6 @@ import signal
 import socket
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -52,13 +51,13 @@ class ServerCommand:
 
 
 class RunningServer:
-    """One instance of a server, over "grpc" or "shm", that answers. `caller` calls it, `second` by another connection.
+    """One instance of a server, over "grpc" or "shm", that answers. clients: four, with connections of their own:
+    two with the metadata that was given, one without it, one with other values of it.
 
     Raises NotReachable, with its last lines of output, when it ends or does not answer in time.
     """
 
     def __init__(self, command: ServerCommand, transport: str) -> None:
-        self._connect = lambda: ServiceCaller(self.endpoint, command.metadata)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         words = command.words(port)
@@ -70,7 +69,9 @@ class RunningServer:
                 "lucky_transport", "run", "--transport", "shm", "--quiet", served, "--serve-only", "--", *words
             )
         with ExitStack() as stack:
-            self.caller = stack.enter_context(self._connect())
+            wrong = tuple((key, value * 2) for key, value in command.metadata)
+            given = (command.metadata, command.metadata, (), wrong)
+            self.clients = [stack.enter_context(ServiceCaller(self.endpoint, metadata)) for metadata in given]
             self._process = ChildProcess(f"the server over {transport}", words)
             stack.callback(self._end)
             self._await(command, transport)
@@ -82,18 +83,13 @@ class RunningServer:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._stack.close()
 
-    @cached_property
-    def second(self) -> ServiceCaller:
-        """A second client."""
-        return self._stack.enter_context(self._connect())
-
     def exit_report(self, within_s: float = 0.0) -> str:
         """Return how it ended, with its last lines of output; "" when it still runs after `within_s`."""
         return self._process.exit_report(within_s)
 
     def _await(self, command: ServerCommand, transport: str) -> None:
         deadline = Deadline(command.start_s)
-        while not self.caller.is_ready(_LOOK_S):
+        while not self.clients[0].is_ready(_LOOK_S):
             name = self._process.name
             if ended := self._process.exit_report():
                 raise NotReachable(f"{name} ended before it answered: {ended}", hint=f"try it: {command.line}")
