@@ -239,8 +239,8 @@ class Server:
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
-    def caller(self) -> Any:
-        return self
+    def clients(self) -> Any:
+        return [self]
 
     def ask(self, *_: Any, **given: Any) -> CallOutcome:
         self.asked.append(given)
