@@ -1,7 +1,7 @@
 """How one call goes, from its invocation to its status: the rules that threads and asyncio share.
 
     attempt        input                                  answer
-    CONNECTING     connected, or begin with a connection  Fetch; Open where no credentials have to be asked
+    CONNECTING     connected, or begin with a connection  FetchMetadata; Open where no credentials have to be asked
     FETCHING       fetched: the credentials' metadata     Open
     OPEN           news: a response has begun             None: the call is committed to this attempt
                    news: it has failed before that        Pause; Finish where no other attempt follows
