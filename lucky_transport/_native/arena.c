@@ -1,42 +1,15 @@
-/* The writer's side of an arena, and the memory of all arenas of this process; see arena.h. */
+/* The writer's side of an arena: its queue of slabs, the memory that all arenas of this process share, and a push; see
+ * arena.h. All of it is used with the GIL held, but for what `slab_write` and `arena_trim` do. */
 #include "faults.h"
-#include "ring.h"
+#include "memory.h"
 
-#include <malloc.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
-#ifndef MADV_REMOVE
-#define MADV_REMOVE 9
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
+#define DECAY 32 /* each time `recent` loses one part in so many: half of it after 22 slabs */
 
-#define SHORTEST_KEPT (16u << 10)
-#define MALLOC_KEEPS (128u << 10) /* glibc, until a longer block was freed */
-#define GLIBC_KEEPS ((32u << 20) - (64u << 10)) /* it adapts to no longer block by itself */
-#define LONGEST_KEPT (64u << 20)
-#define RECENT_SLABS 32 /* some of those that count as the last ones were out together, others alone */
-
-/* Of the writers of this process that have an arena. All that is here is used with the GIL held. */
+/* Of the writers of this process that have an arena. */
 static Ring *arena_writers;
 static uint64_t arenas_backed;
-
-static inline uint64_t aligned(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
-
-/* Go into the memory of this end without the GIL, and come back: nothing but `copying` is touched in between. */
-static PyThreadState *leave_gil(Ring *r) {
-    r->copying = getpid();
-    return PyEval_SaveThread();
-}
-
-static void regain_gil(Ring *r, PyThreadState *thread) {
-    __atomic_store_n(&r->copying, RING_BUSY, __ATOMIC_RELEASE);
-    PyEval_RestoreThread(thread);
-}
-
-static inline Slab *slab_at(const Arena *a, uint32_t number) { return &a->slabs[(a->first + number) % a->capacity]; }
 
 int arena_init(Ring *r, int writes, unsigned long long offset, unsigned long long size) {
     Arena *a = &r->arena;
@@ -63,11 +36,9 @@ int arena_init(Ring *r, int writes, unsigned long long offset, unsigned long lon
 
 void arena_dealloc(Ring *r) {
     if (!r->arena.slabs) return;
-    for (Ring **link = &arena_writers; *link; link = &(*link)->arena.next)
-        if (*link == r) {
-            *link = r->arena.next;
-            break;
-        }
+    Ring **link = &arena_writers;
+    while (*link != r) link = &(*link)->arena.next;
+    *link = r->arena.next;
     arenas_backed -= r->arena.backed;
     free(r->arena.slabs);
 }
@@ -78,19 +49,35 @@ uint64_t arena_largest(const Ring *r) {
     return most > ring_largest(r) ? most : ring_largest(r);
 }
 
+/* ---- the queue of slabs ------------------------------------------------------------------------------------------ */
+
+static inline Slab *slab_at(const Arena *a, uint32_t number) { return &a->slabs[(a->first + number) % a->capacity]; }
+
 /* Where a slab of `length` bytes begins once the first `back` of those that are out are back: 0 where it has no place.
- * What has memory already is preferred. */
+ *
+ *   the others do not go around the arena's end      they do
+ *
+ *   |    B    | oldest | .. | newest |   A   |       | .. | newest |    C    | oldest | .. |    |
+ *   0                                      size      0                                        size
+ *
+ * A place begins behind the newest slab (A, C), at the next multiple of SLAB_ALIGNMENT, or with the arena (B). B is taken
+ * before A where A would need memory that the arena has not got yet.
+ *
+ * An arena of 1024 bytes, all with memory; out are [0, 400) and [448, 848). 100 bytes go to 896 (A). 200 have no place:
+ * from 896 on there are 128, and the oldest begins at 0. Once that is back they go to 0 (B), for the oldest is at 448 then.
+ * With them there the slabs go around, and 300 have no place before the one at 448 is back: from 256 on there are 192 (C).
+ */
 static int slab_place(const Arena *a, uint64_t length, uint32_t back, uint64_t *begin) {
     *begin = 0;
     if (back == a->count) return length <= a->size;
     const Slab *oldest = slab_at(a, back), *newest = slab_at(a, a->count - 1);
     uint64_t behind = aligned(newest->end, SLAB_ALIGNMENT);
-    if (newest->begin < oldest->begin) { /* they go around the arena's end */
+    if (newest->begin < oldest->begin) { /* C */
         *begin = behind;
         return behind + length <= oldest->begin;
     }
-    if (behind + length > a->backed && length <= oldest->begin) return 1;
-    *begin = behind;
+    if (behind + length > a->backed && length <= oldest->begin) return 1; /* B */
+    *begin = behind; /* A */
     return behind + length <= a->size;
 }
 
@@ -104,6 +91,9 @@ static void slabs_collect(Ring *r) {
     }
 }
 
+/* A slab is back once the reader stands behind its reference: all of the ring is free then but what was written after that.
+ * In a ring of 4096 bytes whose writer stands at 320, the slab whose reference ends at 96 is back with 4096 - (320 - 96)
+ * bytes free. */
 int64_t arena_need(const Ring *r, uint64_t length) {
     const Arena *a = &r->arena;
     uint64_t begin;
@@ -112,24 +102,25 @@ int64_t arena_need(const Ring *r, uint64_t length) {
     return back ? (int64_t)r->size - (int64_t)(r->position - slab_at(a, back - 1)->after) : 0;
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
 /* Give back the memory behind the first `keep` bytes, more than a step of it without the GIL. No slab may lie there. */
 static void arena_trim(Ring *r, uint64_t keep) {
     Arena *a = &r->arena;
     keep = aligned(keep, ARENA_STEP);
     if (keep >= a->backed) return;
-    pid_t before = r->copying;
+    pid_t before = r->busy; /* of our own arena RING_BUSY, of another one RING_IDLE */
     PyThreadState *thread = a->backed - keep > ARENA_STEP ? leave_gil(r) : NULL;
-    int failed = madvise(a->data + keep, a->backed - keep, MADV_REMOVE);
+    uint64_t given = depopulate(a->data + keep, a->data + a->backed) ? a->backed - keep : 0;
     if (thread) regain_gil(r, thread);
-    r->copying = before;
-    if (failed) return;
-    arenas_backed -= a->backed - keep;
-    a->backed = keep;
+    r->busy = before;
+    arenas_backed -= given;
+    a->backed -= given;
 }
 
 /* All slabs of a writer are back, and none is being written. */
 static int is_at_rest(Ring *r) {
-    if (r->copying || r->why) return 0;
+    if (r->busy || r->why) return 0;
     slabs_collect(r);
     return !r->arena.count;
 }
@@ -141,6 +132,15 @@ void arena_note_short(Ring *r) {
     a->recent = 0;
 }
 
+/* A slab will end at `end`. `recent` is a decaying maximum of that: it loses a part with each slab that finds the arena
+ * empty (is_first). Then memory goes, too, where the arena has more than twice as much. */
+static void arena_note_slab(Ring *r, uint64_t end, int is_first) {
+    Arena *a = &r->arena;
+    if (is_first) a->recent -= a->recent / DECAY;
+    if (a->recent < end) a->recent = end;
+    if (is_first && a->backed / 2 > a->recent) arena_trim(r, a->recent);
+}
+
 /* The file system has room for so much more, and for what other programs take of it; see mapping.py. */
 static int has_room(const Ring *r, uint64_t more) {
     PyObject *left = PyObject_CallMethod(r->view.obj, "has_room", "K", (unsigned long long)more);
@@ -150,107 +150,87 @@ static int has_room(const Ring *r, uint64_t more) {
     return room;
 }
 
-/* Count the memory of the first `end` bytes as this arena's, taking it from others that are at rest where this process has
- * no more: 0 where there is none. */
-static int arena_claim(Ring *r, uint64_t end) {
-    uint64_t more = end - r->arena.backed;
+/* Count memory for the first `bytes` as this arena's, by the step, taking it from others that are at rest where this process
+ * has no more. Return up to where it has some then; 0 where there is none. */
+static uint64_t arena_claim(Ring *r, uint64_t bytes) {
+    uint64_t size = r->arena.size, backed = r->arena.backed, step = aligned(bytes, ARENA_STEP);
+    uint64_t end = step > size ? size : step < backed ? backed : step, more = end - backed;
     if (more && !has_room(r, more)) return 0;
     if (arenas_backed + more > ARENAS_LARGEST)
         for (PyObject *other = Py_XNewRef((PyObject *)arena_writers), *next; other; other = next) {
-            int is_enough = arenas_backed + more <= ARENAS_LARGEST;
-            if (!is_enough && other != (PyObject *)r && is_at_rest((Ring *)other)) arena_trim((Ring *)other, 0);
-            next = Py_XNewRef((PyObject *)((Ring *)other)->arena.next);
+            int may_give = arenas_backed + more > ARENAS_LARGEST && other != (PyObject *)r && is_at_rest((Ring *)other);
+            if (may_give) arena_trim((Ring *)other, 0);
+            next = Py_XNewRef((PyObject *)((Ring *)other)->arena.next); /* held: others run in `arena_trim` */
             Py_DECREF(other);
         }
     if (arenas_backed + more > ARENAS_LARGEST) return 0;
     arenas_backed += more;
-    return 1;
+    return end;
 }
 
-int populate(uint8_t *from, uint8_t *end) {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)from & ~(page - 1);
-    if (from >= end || !madvise((void *)start, (uintptr_t)end - start, MADV_POPULATE_WRITE) || errno == EINVAL) return 1;
-    start = aligned((uintptr_t)from, page); /* it has got some of them */
-    uintptr_t behind = (uintptr_t)end & ~(page - 1);
-    if (start < behind) madvise((void *)start, behind - start, MADV_REMOVE);
-    return 0;
-}
+/* ---- a push ------------------------------------------------------------------------------------------------------ */
 
-void keep_memory(uint64_t length) {
-    static uint64_t longest;
-    if (length <= longest || length < SHORTEST_KEPT) return;
-    longest = length;
-    uint64_t together = 4 * (length < LONGEST_KEPT ? length : LONGEST_KEPT) + MALLOC_KEEPS; /* that a call holds */
-    void *volatile block = malloc((size_t)(together < GLIBC_KEEPS ? together : GLIBC_KEEPS));
-    free(block);
-#ifdef M_TOP_PAD
-    if (together < GLIBC_KEEPS || getenv("MALLOC_TRIM_THRESHOLD_") || getenv("MALLOC_MMAP_THRESHOLD_")) return;
-    if (mallopt(M_MMAP_THRESHOLD, (int)together) && mallopt(M_TRIM_THRESHOLD, 2 * (int)together))
-        mallopt(M_TOP_PAD, LONGEST_KEPT); /* of a thread's heap, which is as long */
-#endif
-}
-
-PyObject *copy_out(Ring *r, const uint8_t *from, uint64_t size) {
-    keep_memory(size);
-    if (size < COPY_WITHOUT_GIL) return PyBytes_FromStringAndSize((const char *)from, (Py_ssize_t)size);
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
-    if (!bytes) return NULL;
-    char *to = PyBytes_AsString(bytes);
+/* Write the pieces to `begin`, with memory up to `end`, which was claimed: 0 where the system has none, or this end was
+ * shut. */
+static int slab_write(Ring *r, uint64_t begin, uint64_t end, const Piece *pieces, int count) {
+    Arena *a = &r->arena;
+    int is_open = !r->why;
     PyThreadState *thread = leave_gil(r);
-    memcpy(to, from, size);
+    int is_backed = is_open && populate(a->data + a->backed, a->data + end);
+    for (uint8_t *to = a->data + begin; is_backed && count; to += pieces->size, pieces++, count--)
+        memcpy(to, pieces->start, pieces->size);
     regain_gil(r, thread);
-    r->copying = 0;
-    return bytes;
+    if (is_backed) a->backed = end;
+    else arenas_backed -= end - a->backed;
+    return is_backed;
 }
 
+/* Write the slab's reference, and have the reader see it. */
+static void slab_publish(Ring *r, Slab slab, uint8_t *reference, uint64_t call, uint64_t message) {
+    Arena *a = &r->arena;
+    uint32_t said = message > UINT32_MAX ? UINT32_MAX : (uint32_t)message;
+    *(Reference *)(reference - 4) = (Reference){RING_REFERENCE, said, slab.begin, slab.end - slab.begin, call};
+    a->rests_from = lucky_now_ns() + ARENA_RESTS_NS;
+    a->refused_until = 0;
+    *slab_at(a, a->count++) = slab;
+    ring_publish(r, slab.after - r->position);
+}
+
+/* A push:
+ *
+ *   1. reserve   ring_reserve     there is room in the ring for the reference; else False, or an error
+ *   2. place     slab_place       there is a place between the slabs that are out; else False, and the caller waits
+ *   3. claim     arena_claim      this process may take the memory that the place needs
+ *   4. write     slab_write       the system gives that memory, and the pieces are copied into it, without the GIL
+ *   5. publish   slab_publish     the reader sees the reference
+ *
+ * The end is `busy` in 3 and 4, in which other threads run: nothing is pushed through it, and it may be shut. Where 3 or 4
+ * finds no memory, the answer is False and `arena_largest` says less for a while, so that the caller cuts the record. */
 PyObject *arena_push(Ring *r, const Piece *pieces, int count, uint64_t call, uint64_t message) {
     Arena *a = &r->arena;
     uint64_t length = 0, begin;
     for (int i = 0; i < count; i++) length += pieces[i].size;
     if (length > a->size) return refuse(REFUSE_OUTGOING, length, r->size, a->size, 0);
-    if (r->copying || length > arena_largest(r)) Py_RETURN_FALSE;
+    if (r->busy || length > arena_largest(r)) Py_RETURN_FALSE;
     uint32_t need;
     PyObject *answer;
     uint8_t *reference = ring_reserve(r, REFERENCE_BYTES, &need, &answer);
     if (!reference) return answer;
     slabs_collect(r);
-    int rests = !a->count;
     if (a->count == a->capacity || !slab_place(a, length, 0, &begin)) Py_RETURN_FALSE;
-    if (rests) a->recent -= a->recent / RECENT_SLABS;
-    if (a->recent < begin + length) a->recent = begin + length;
-    r->copying = RING_BUSY;
-    if (rests && a->backed / 2 > a->recent) arena_trim(r, a->recent);
-    uint64_t backed = a->backed, end = aligned(begin + length, ARENA_STEP);
-    if (end > a->size) end = a->size;
-    if (end < backed) end = backed;
-    int is_backed = arena_claim(r, end);
+    Slab slab = {begin, begin + length, r->position + need};
+    r->busy = RING_BUSY;
+    arena_note_slab(r, slab.end, !a->count);
+    uint64_t end = arena_claim(r, slab.end);
     LUCKY_FAULT("slab.reserve");
-    if (is_backed) {
-        int is_open = !r->why;
-        PyThreadState *thread = leave_gil(r);
-        is_backed = is_open && populate(a->data + backed, a->data + end);
-        for (uint8_t *to = a->data + begin; is_backed && count; to += pieces->size, pieces++, count--)
-            memcpy(to, pieces->start, pieces->size);
-        regain_gil(r, thread);
-        if (is_backed) a->backed = end;
-        else arenas_backed -= end - backed;
-    }
-    r->copying = 0;
-    if (!open_ring_of((PyObject *)r)) return NULL; /* it was closed meanwhile */
-    if (!is_backed) { /* the record has to be cut, to what there is memory for */
+    int is_written = end && slab_write(r, begin, end, pieces, count);
+    r->busy = RING_IDLE;
+    if (!open_ring_of((PyObject *)r)) return NULL; /* it was shut meanwhile */
+    if (!is_written) {
         a->refused_until = lucky_now_ns() + ARENA_REFUSED_NS;
         Py_RETURN_FALSE;
     }
     LUCKY_FAULT("slab.written");
-    uint64_t said[3] = {begin, length, call};
-    uint32_t word = message > UINT32_MAX ? UINT32_MAX : (uint32_t)message;
-    *(uint32_t *)(reference - 4) = RING_REFERENCE;
-    memcpy(reference, &word, sizeof word);
-    memcpy(reference + 4, said, sizeof said);
-    a->rests_from = lucky_now_ns() + ARENA_RESTS_NS;
-    a->refused_until = 0;
-    *slab_at(a, a->count) = (Slab){begin, begin + length, r->position + need};
-    a->count++;
-    ring_publish(r, need);
+    slab_publish(r, slab, reference, call, message);
     Py_RETURN_TRUE;
 }

@@ -1,7 +1,7 @@
 /* What is too long for a record travels beside its ring, in a slab of the arena that both sides have mapped.
  *
  *   arena       slabs, each at a multiple of SLAB_ALIGNMENT; nothing stands between or before them
- *   reference   the record of a slab: 32 bytes of the ring, at a multiple of 8, as every record
+ *   reference   the record of a slab: a `Reference` in the ring, at a multiple of 8, as every record
  *               byte 0    u32 RING_REFERENCE, in the place of a length
  *               byte 4    u32 bytes of the message in it, 0 where the sender does not say
  *               byte 8    u64 first byte of the slab, counted from the arena's start
@@ -13,8 +13,8 @@
  * as it lies in the arena, and nothing of it is read twice.
  *
  * A writer starts at the arena's beginning whenever all slabs are back, so that the same pages are used again. Pages have
- * memory from the first slab that needs them on (`backed`), and lose it again as shm/arena.py says. Copies run without the
- * GIL from COPY_WITHOUT_GIL bytes on; `copying` keeps all others from the end meanwhile.
+ * memory from the first slab that needs them on (`backed`), and lose it again as shm/arena.py says. A slab is written
+ * without the GIL, and copied out so from COPY_WITHOUT_GIL bytes on; the end is `busy` meanwhile.
  */
 #ifndef LUCKY_ARENA_H
 #define LUCKY_ARENA_H
@@ -22,6 +22,11 @@
 #include "native.h"
 
 struct Ring;
+
+typedef struct {
+    uint32_t mark, message;
+    uint64_t begin, length, call;
+} Reference;
 
 typedef struct {
     uint64_t begin, end; /* bytes of the arena */
@@ -33,7 +38,7 @@ typedef struct {
     uint64_t size;
     uint64_t longest; /* a reader: bytes of the longest message that it copies out */
     /* A writer's: */
-    uint64_t backed, recent; /* bytes from the start: those with memory, and those that the last slabs took */
+    uint64_t backed, recent; /* bytes from the start: with memory; that slabs took of late, a decaying maximum */
     Slab *slabs;             /* a queue of those that are out */
     uint32_t first, count, capacity;
     int64_t rests_from;      /* when it has written no slab for some time */
@@ -46,18 +51,6 @@ typedef struct {
     const void *start;
     size_t size;
 } Piece;
-
-/* Have pages of their own behind [from, end), and never SIGBUS in their place: 0 where there are none. An older kernel gives
- * them one by one, at their first touch. */
-int populate(uint8_t *from, uint8_t *end);
-
-/* Messages of this length come again: have malloc keep memory for them, where it would give each block back to the system
- * and take it anew, page by page, which costs several times the copy. It does so by itself once it has seen such a block
- * freed, up to 32 MiB; what the program or its user set (mallopt, MALLOC_..._) counts for more. */
-void keep_memory(uint64_t length);
-
-/* A copy of bytes that the peer wrote: without the GIL where that pays, the end is `copying` then. */
-PyObject *copy_out(struct Ring *r, const uint8_t *from, uint64_t size);
 
 /* An end's arena at `offset` of its view: 0, or -1 with an error. */
 int arena_init(struct Ring *r, int writes, unsigned long long offset, unsigned long long size);

@@ -10,7 +10,7 @@
 #ifndef LUCKY_ENVELOPE_H
 #define LUCKY_ENVELOPE_H
 
-#include "ring.h"
+#include "memory.h"
 
 /* payload_at_end(record), of the module. */
 extern PyMethodDef envelope_methods[];

@@ -93,7 +93,7 @@ PyObject *ring_shut(PyObject *self, PyObject *why) {
     PyObject *before = r->why;
     r->why = Py_NewRef(why);
     Py_XDECREF(before);
-    while (__atomic_load_n(&r->copying, __ATOMIC_ACQUIRE) == getpid()) {
+    while (__atomic_load_n(&r->busy, __ATOMIC_ACQUIRE) == getpid()) {
         Py_BEGIN_ALLOW_THREADS
         nanosleep(&(struct timespec){0, SHUT_POLL_NS}, NULL);
         Py_END_ALLOW_THREADS

@@ -12,8 +12,8 @@
  * meanwhile outlives: it holds its memory, and notifies no descriptor any more.
  *
  * One thread at a time uses an end; SendQueue's lock and the one reader of a pipe see to that. A long copy marks its end as
- * `copying`, so that a second thread finds it full or empty. `shut` returns once no thread is in the memory, which may be
- * another client's from then on, and no end that is shut stores a position.
+ * `busy` (memory.h), so that a second thread finds it full or empty. `shut` returns once no thread is in the memory, which
+ * may be another client's from then on, and no end that is shut stores a position.
  */
 #ifndef LUCKY_RING_H
 #define LUCKY_RING_H
@@ -31,8 +31,6 @@ enum {
     REFUSE_MEMORY = 5
 };
 
-#define RING_BUSY (-1)
-
 typedef struct Ring {
     PyObject_HEAD
     Py_buffer view;
@@ -46,7 +44,7 @@ typedef struct Ring {
     SpinBudget budget; /* a reader: what its waits taught it */
     PyObject *why; /* once shut: returns the error of a push or pop */
     Arena arena;
-    pid_t copying; /* others keep off: RING_BUSY, or our process, of which a thread is in the memory without the GIL */
+    pid_t busy; /* others keep off, unless RING_IDLE; memory.h says what else it is */
 } Ring;
 
 static inline uint32_t ring_largest(const Ring *r) { return r->size / 4 - 4; }

@@ -29,24 +29,22 @@ PyObject *ring_taken(Ring *r, uint32_t position, PyObject *copied) {
 /* Find the slab of a reference at `index`, as far as it can be believed. */
 static int ring_slab(Ring *r, uint32_t index, Record *record) {
     const Arena *a = &r->arena;
-    uint32_t message;
-    uint64_t said[3];
-    memcpy(&message, r->data + index + 4, sizeof message);
-    memcpy(said, r->data + index + 8, sizeof said);
-    if (!said[1] || said[0] > a->size || said[1] > a->size - said[0]) {
-        ring_refuse(r, REFUSE_REFERENCE, index, said[0], said[1], a->size);
+    Reference said;
+    memcpy(&said, r->data + index, sizeof said);
+    if (!said.length || said.begin > a->size || said.length > a->size - said.begin) {
+        ring_refuse(r, REFUSE_REFERENCE, index, said.begin, said.length, a->size);
         return 0;
     }
-    record->start = a->data + said[0];
-    record->length = said[1];
-    record->call = said[2];
-    record->message = message;
+    record->start = a->data + said.begin;
+    record->length = said.length;
+    record->call = said.call;
+    record->message = said.message;
     return 1;
 }
 
 int ring_oldest(Ring *r, Record *record) {
     uint32_t write = lucky_load32(r->write), position = r->position, size = r->size;
-    if (write == position || r->copying) return 0;
+    if (write == position || r->busy) return 0;
     uint32_t published = lucky_ring_distance(write, position);
     if (published > size) {
         ring_refuse(r, REFUSE_POSITIONS, write, position, size, 0);

@@ -48,7 +48,7 @@ uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject **answe
     }
     uint32_t skipped, read;
     *need = ring_need(r, (uint32_t)length, &skipped);
-    int64_t free = r->copying ? 0 : ring_free_bytes(r, &read); /* nothing passes the slab that is being written */
+    int64_t free = r->busy ? 0 : ring_free_bytes(r, &read); /* nothing passes the slab that is being written */
     if (r->arena.backed) arena_note_short(r);
     if (free < (int64_t)*need) {
         if (free < 0) ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0);
@@ -80,7 +80,7 @@ void ring_publish(Ring *r, uint32_t need) {
 PyObject *ring_push_pieces(Ring *r, const Piece *pieces, int count, uint64_t call, uint64_t message) {
     uint64_t length = 0;
     for (int i = 0; i < count; i++) length += pieces[i].size;
-    keep_memory(length);
+    tune_malloc(length);
     if (length > ring_largest(r) && r->arena.size) return arena_push(r, pieces, count, call, message);
     uint32_t need;
     PyObject *answer;

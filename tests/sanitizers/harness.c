@@ -24,6 +24,7 @@ static __thread PyObject constants[3];
 #include "engine_channel.c"
 #include "envelope.c"
 #include "image_slot.c"
+#include "memory.c"
 #include "ring.c"
 #include "ring_reader.c"
 #include "ring_writer.c"

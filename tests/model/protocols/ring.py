@@ -142,14 +142,14 @@ def slab_scenario(size: int, cells: int, count: int) -> Scenario:
 
 
 def _push_slab(ring: Layout, number: int, cell: int, back: int) -> Rows:
-    """arena.c: arena_push, which finds room in the ring, then a slab that is back, and copies without the GIL"""
+    """arena.c: arena_push, which finds room in the ring, then a slab that is back, copies it, and publishes"""
     position, _, index, _ = ring.records[number - 1]
     return [
         *_push(ring, number)[:2],  # room for the reference
         load("read", "read", ACQUIRE, "slabs_collect", "lucky_load32(r->read)", until=lambda read: read >= back),
         do(lambda r: {"read": 0}),
         write(f"slab{cell}", number),
-        write(f"length{index}", _REFERENCE, "arena_push", "*(uint32_t *)(reference - 4) = RING_REFERENCE"),
+        write(f"length{index}", _REFERENCE, "slab_publish", "(Reference){{RING_REFERENCE"),
         write(f"data{index}", cell),
         *ring_publish("write", position + 1),
     ]
