@@ -8,7 +8,7 @@ It does what its `CallMachine` answers (`_do`), and hears what came of that, all
     the connection, before it opens   failed        failed
     the credentials' thread           _fetched      fetched
     the timer of a pause              _begin        begin
-    the present attempt               _on_news      news                 _settle: it has ended, and all was taken
+    the present attempt               _on_news      news                 _end_if_taken: it has ended, and all was taken
     the deadline's timer              _expire                            LATE
     the program                       cancel                             CANCELLED
 
@@ -142,7 +142,7 @@ class RingCall(AioCallState):
             if message is None:
                 await self._changed.wait()
             elif self._fits(self._messages.response, message):
-                self._settle()
+                self._end_if_taken()
                 return message
         return EOF
 
@@ -257,9 +257,9 @@ class RingCall(AioCallState):
                 self._start(metadata_of(within_limit(headers)) if headers else ())
             if attempt.is_ended():
                 if self._response is None or self._done_callbacks or not is_running_here(self._loop):
-                    self._loop.call_soon(self._settle)
+                    self._loop.call_soon(self._end_if_taken)
                 else:
-                    self._settle()
+                    self._end_if_taken()
         if self._changed.waiters:
             self._changed.notify()
 
@@ -269,7 +269,7 @@ class RingCall(AioCallState):
     def _requests(self) -> PushedRequests:
         return PushedRequests(self._prepared.retries, self._prepared.buffer_bytes)
 
-    def _settle(self) -> None:
+    def _end_if_taken(self) -> None:
         """Take the status, once the call has ended and nothing is left to be handed out."""
         attempt = self._attempt
         if self._machine.status is not None:
@@ -280,7 +280,7 @@ class RingCall(AioCallState):
                 self._peeked = attempt.try_recv()
             last = self._peeked  # of a stream it is still to be asked for
             if last is None or (self._response is not None and self._fits(self._messages.response, last)):
-                self._finish(self._machine.concluded(attempt))
+                self._finish(self._machine.ended_with(attempt))
 
     def _fits(self, check: Callable[[bytes], Any], message: bytes) -> bool:
         """True unless the check refuses the message: then the call has failed."""

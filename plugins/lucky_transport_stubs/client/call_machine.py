@@ -118,7 +118,7 @@ class CallMachine:
             self._retries.commit()
         if self._retries.is_committed or not is_ended:
             return None
-        return self._after(self.concluded(attempt))
+        return self._after(self.ended_with(attempt))
 
     def _open(self, more: Metadata) -> Action:
         entries = self._prepared.entries
@@ -150,7 +150,7 @@ class CallMachine:
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
-    def concluded(self, attempt: Attempt) -> CallStatus:
+    def ended_with(self, attempt: Attempt) -> CallStatus:
         """Return the status of an attempt that has ended.
 
         Metadata that are more than a header holds do not reach the program: the call fails in their place.

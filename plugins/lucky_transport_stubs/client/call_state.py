@@ -1,22 +1,42 @@
 """A call in threads: it waits for what its `CallMachine` asks for, and its caller waits for it.
 
-A call has ended when nothing more comes for it. It is over, and has its status, once its caller has also taken every
-response that came before, as in gRPC:
+    word        meaning
+    begun       `begin` was called; what an attempt needs may still have to be waited for
+    attempt     one opening of the call at the engine; retries make further ones
+    committed   no attempt follows the present one
+    ended       of an attempt: nothing more comes for it; responses that came before may be left to be taken
+    peeked      of a response: taken out of the attempt to see whether it is the last one, and kept for the caller
+    over        the call has its status, for good; after an attempt that has ended, once its responses were taken
+    watched     the completion thread tells of the attempt's end, and runs the callbacks then
+
+    state                   status    _attempt     _committed, _connection    _peeked         _begun (1)
+    not begun               None      None         None                       None            None
+    waits for an attempt    None      None (2)     None                       None            not set
+    attempt open            None      present      None                       None            not set
+    committed               None      present      attempt, its connection    None            set
+    ended, responses left   None      present      attempt, its connection    next one (3)    set
+    over                    present   any          any                        any             set
+
+    (1) A latch; None throughout where `begin` did all on its caller's thread.
+    (2) Or the one before, which has failed.
+    (3) Once `advance` has looked; a call with one response is over then.
+
+What ends a call:
 
     from                               at              the call is over
     the machine: no attempt opened     _do             with that status (`end`)
     the program, an interceptor        fail            with that status, and the engine is told
     the finalizer of the caller's      drop            as after `fail`, with CANCELLED
-    the committed attempt has ended    _settle         where no response is left: poll, wait, the completion thread
-    its responses were all taken       _conclude       with what the attempt ended with: take, _settle
+    the committed attempt has ended    _end_if_taken   where no response is left: advance, wait, the completion thread
+    its responses were all taken       _end_as         with what the attempt ended with: take, _end_if_taken
 
     thread                             runs
     the caller's                       all public methods; a finalizer or a signal handler in the middle of any
     a kept thread                      _go_on: what `begin` would have to wait for, and the attempts after that
     the completion thread              _on_completion, where there are callbacks
 
-`_lock` guards the status with its result, what the call is committed to, and the callbacks. `_taking` guards the
-responses, and `poll` does not wait for it.
+`_lock` guards the status with its result, `_committed` with `_connection`, and the callbacks. `_taking` guards
+`_peeked` and the taking of responses, and `advance` does not wait for it.
 """
 
 from __future__ import annotations
@@ -96,11 +116,12 @@ class CallState:
         self._forks = link.forks
         self._messages = messages
         self._streams = streams
-        self._attempt: ClientCall | None = None  # the present one
-        self._committed: ClientCall | None = None  # the attempt that the call is committed to: no other follows
-        self._connection: ClientCalls | None = None  # of that
-        self._begun: Latch | None = None  # set once it is committed or over; where a kept thread sees to that
-        self._peeked: bytes | None = None  # a response that was taken early to see whether it is the last
+        # Which of these are set, and when: see the table of states.
+        self._attempt: ClientCall | None = None
+        self._committed: ClientCall | None = None
+        self._connection: ClientCalls | None = None  # of `_committed`
+        self._begun: Latch | None = None  # set once the call is committed or over
+        self._peeked: bytes | None = None
         self._callbacks: Callbacks | None = None  # made for the first one
         self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
         self._taking = threading.Lock()  # one thread at a time takes responses
@@ -190,7 +211,7 @@ class CallState:
         return None
 
     def _commit(self, calls: ClientCalls, call: ClientCall) -> None:
-        """The call is committed to this attempt."""
+        """No attempt follows this one, which may be left of a call that is over."""
         with self._lock:
             self._connection, self._committed = calls, call
             is_over = self._machine.status is not None
@@ -205,10 +226,10 @@ class CallState:
         """True in a forked child for a call of the parent."""
         return self._forks != self._link.forks
 
-    # -- polling and waiting ------------------------------------------------------------------------------------------
+    # -- the end, and waiting for it ----------------------------------------------------------------------------------
 
-    def poll(self) -> bool:
-        """Find out, without waiting, whether the call is over."""
+    def advance(self) -> bool:
+        """Take in what has come, without waiting; True when the call is over."""
         if self._machine.status is None:
             if self._is_inherited():
                 self.end(OF_THE_PARENT)
@@ -216,24 +237,24 @@ class CallState:
                 self._connection.pump()
                 self._committed.expire()
                 if self._committed.is_ended():
-                    self._settle(self._committed)
+                    self._end_if_taken(self._committed)
             elif self._is_late_stream():
                 self.fail(LATE)
         return self._machine.status is not None
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the call is over; False when that took longer than `timeout` seconds."""
-        if self.poll():
+        if self.advance():
             return True
         deadline = None if timeout is None else Deadline(max(timeout, 0.0))
         call = self._committed_call(deadline)
         if call is not None:
             call.wait_end(deadline)
-        if self.poll():
+        if self.advance():
             return True
         if deadline is not None and deadline.expired:
             return False
-        over = Latch()  # it has ended, and there are responses to be taken
+        over = Latch()  # the attempt has ended, and there are responses to be taken
         return not self.add_callback(over.set) or over.wait(None if deadline is None else deadline.remaining_s)
 
     def headers(self) -> Metadata:
@@ -245,7 +266,7 @@ class CallState:
         return within_limit(call.headers or ())
 
     def _committed_call(self, deadline: Deadline | None = None) -> ClientCall | None:
-        """Return the call once it has begun; None when it was over before, and at the deadline."""
+        """Return the committed attempt, waiting for it; None when the call is over before, and at the deadline."""
         if self._committed is None and self._begun is not None:
             self._begun.wait_for(
                 lambda: self._committed is not None or self._machine.status is not None,
@@ -257,8 +278,8 @@ class CallState:
         """True when the deadline cuts off responses that were not taken; a single one that is here counts."""
         return self._streams and self.deadline is not None and self.deadline.expired
 
-    def _settle(self, call: ClientCall) -> None:
-        """The call has ended: it is over, unless there are responses to be taken."""
+    def _end_if_taken(self, call: ClientCall) -> None:
+        """The committed attempt has ended: the call is over, unless there are responses to be taken."""
         if call.error is not None and self._link.is_closed:
             self.end(self._link.standing.status_of(call.error))
             return
@@ -271,14 +292,14 @@ class CallState:
                 if self._peeked is not None and self._is_late_stream():
                     self.fail(LATE)
                 elif self._peeked is None or not self._streams:
-                    self._conclude(call)
+                    self._end_as(call)
         finally:
             if held:
                 self._taking.release()
 
-    def _conclude(self, call: ClientCall) -> None:
-        """The call has ended and every response was taken."""
-        status, result = self._machine.concluded(call), None
+    def _end_as(self, call: ClientCall) -> None:
+        """The committed attempt has ended and every response was taken: the call is over, with its status."""
+        status, result = self._machine.ended_with(call), None
         if status.code is Code.OK and not self._streams:
             try:
                 result = self._messages.response(self._peeked or b"")
@@ -299,7 +320,7 @@ class CallState:
             self.end(OF_THE_PARENT)
             return None
         if self.deadline is not None and self.deadline.expired:
-            self.poll()
+            self.advance()
         with self._taking:
             payload = self._take()
         if payload is None:
@@ -322,14 +343,14 @@ class CallState:
         except TransportError:  # the call knows why
             payload = None
         if payload is None:
-            self._conclude(call)
+            self._end_as(call)
         return payload
 
     # -- callbacks ----------------------------------------------------------------------------------------------------
 
     def add_callback(self, callback: Callable[[], Any]) -> bool:
         """Have `callback()` called when the call is over; False, and no call, when it is already."""
-        self.poll()
+        self.advance()
         with self._lock:
             if self._machine.status is not None:
                 return False
@@ -347,7 +368,7 @@ class CallState:
 
     def _on_completion(self, callbacks: Callbacks) -> None:
         """The attempt has ended: call back, or leave that to the thread that takes the last response."""
-        self.poll()
+        self.advance()
         with self._lock:
             callbacks.is_watched = False
             is_over = self._machine.status is not None

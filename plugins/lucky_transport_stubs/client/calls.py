@@ -67,7 +67,7 @@ class Rpc(Rendezvous):
 
     def is_active(self) -> bool:
         """True until the call is over: it has ended, and every response before its end was taken."""
-        return not self.state.poll()
+        return not self.state.advance()
 
     def time_remaining(self) -> float | None:
         """Return the seconds until the deadline, None where there is none."""
@@ -76,7 +76,7 @@ class Rpc(Rendezvous):
 
     def cancel(self) -> bool:
         """End the call as CANCELLED; False when it was over."""
-        self.state.poll()
+        self.state.advance()
         return self.state.fail(_CANCELLED)
 
     def add_callback(self, callback: Callable[[], Any]) -> bool:

@@ -253,7 +253,7 @@ class ConfiguredUnaryUnary(UnaryUnary):
 
     def _response(self, machine: CallMachine, answer: UnaryResult) -> Any:
         """Return the response of the attempt that the call is committed to; raises the failed call."""
-        status, response = machine.concluded(answer), None
+        status, response = machine.ended_with(answer), None
         if status.code is Code.OK:
             try:
                 response = self._messages.response(answer.payload)

@@ -71,7 +71,7 @@ def _is_active(call: Any) -> bool:
 
 
 def _ending_of_ours(state: CallState, _: float) -> Ending | None:
-    if not state.poll() or state.status is None:
+    if not state.advance() or state.status is None:
         return None
     return _ending(state.status.code, state.status.details, state.headers(), state.status.trailing)
 
