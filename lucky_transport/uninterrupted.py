@@ -15,6 +15,13 @@ So what waits for a lock with a limit, or does not wait, unpacks it:
         if held:
             lock.release()
 
+Where each call does so, one iterator that never ends serves all of them, for less: a take assigns its next item.
+
+    self._attempts = map(lock.acquire, repeat(False))
+    ...
+        for held in self._attempts:
+            break
+
 A wake-up that a handler prevents is lost: a wait for another thread of this process looks again every `RECHECK_S`.
 """
 

@@ -86,7 +86,7 @@ class Lease:
         """
         held = False
         try:
-            for held in self._attempts:  # noqa: B007
+            for held in self._attempts:  # noqa: B007 - a take: acquires the lock (`lucky_transport.uninterrupted`)
                 break
             if not self.valid:
                 raise self.lost()

@@ -10,14 +10,21 @@
 
 There is no reader thread. A signal handler may raise after each statement; the order sees to it that no record is lost:
 
-    the leader's statement             a signal handler that raises then leaves
-    for leads in self._attempts        the lock taken and `leads` true: `finally` releases it
-    for self.redo in records           the record in `redo`: the next leader handles it
-    on_record(self.redo)               the same, from its beginning; nothing once `on_record` has set `redo` to None
-    self.redo = None                   nothing to be done again
+    the leader's statement                    a signal handler that raises then leaves
+    for leads in self._attempts: break        the lock acquired and `leads` true: `finally` releases it
+    for self.redo in records: break           the record in `redo`: the next leader handles it
+    on_record(self.redo)                      the same, from its beginning; nothing once `redo` is None
+    self.redo = None                          nothing to be done again
 
-`for x in iterator: break` assigns the next item of an iterator that never ends, as `[x] = uninterrupted(...)` does, for
-less; `lucky_transport.uninterrupted` says why no signal handler runs in between.
+The first two are takes (`lucky_transport.uninterrupted`): one that acquires the lock, or fails to, and one that pops a
+record, or None.
+
+`on_record` itself sets `redo` to None before it does what may not be done twice, and only there. It assigns, for a
+method would be one more function for each item of a stream:
+
+    ClientCall._take_items              items enter the inbox
+    ClientCall.on_envelope              a grant is added to the send window
+    ClientCalls._on_client_fragment     a fragment is added to its message
 """
 
 from __future__ import annotations
@@ -59,8 +66,7 @@ class LeaderFollowers:
     """Decides which thread reads `pipe`.
 
     on_record: handles one record, from its beginning when it was interrupted. on_broken: handles the connection's last
-    error. redo: the record that the next leader handles if the present one is interrupted; `on_record` sets it to None
-    before it does what may not be done twice.
+    error. redo: the record that the next leader handles if the present one is interrupted; see above who sets it.
     """
 
     def __init__(
@@ -89,29 +95,31 @@ class LeaderFollowers:
         self._on_record = self._on_broken = _ignore
 
     def wait(self, awaited: A, is_ready: Callable[[A], Any], deadline: Deadline | None, batch: int = 1) -> bool:
-        """Return True once `is_ready(awaited)`, False at the deadline; a leader reads up to `batch` records at once."""
+        """Return True once `is_ready(awaited)`, False at the deadline. A leader checks after each `batch` records, and
+        where there are no more.
+        """
         records = self._records if batch == 1 else map(self._pipe.pop_batch, repeat(batch))
         on_record = self._on_record
         in_time = True
         while in_time and not is_ready(awaited):
             leads = False
             try:
-                for leads in self._attempts:  # noqa: B007 - see above
+                for leads in self._attempts:  # noqa: B007 - a take: acquires the lock if it is free
                     break
                 if leads:
                     self._leading = awaited
-                of_batch = 0  # so many more are read before it checks
-                while leads and in_time and (of_batch or not is_ready(awaited)):
-                    if self.redo is None:
-                        for self.redo in records:
+                while leads and in_time and not is_ready(awaited):
+                    left = batch  # so many, then it checks again
+                    while left:
+                        if self.redo is None:
+                            for self.redo in records:  # a take: pops a record
+                                break
+                        if self.redo is None:
                             break
-                    if self.redo is not None:
                         on_record(self.redo)
                         self.redo = None
-                        of_batch = (of_batch or batch) - 1
-                    elif of_batch:
-                        of_batch = 0
-                    else:
+                        left -= 1
+                    if left == batch:
                         remaining_ns = _LONG_NS if deadline is None else deadline.at_ns - monotonic_ns()
                         in_time = remaining_ns > 0
                         if in_time:
@@ -134,11 +142,11 @@ class LeaderFollowers:
         records = self._records
         leads = False
         try:
-            for leads in self._attempts:  # noqa: B007 - see above
+            for leads in self._attempts:  # noqa: B007 - a take: acquires the lock if it is free
                 break
-            while leads:
+            while leads:  # as a batch of `wait`, without an end
                 if self.redo is None:
-                    for self.redo in records:
+                    for self.redo in records:  # a take: pops a record
                         break
                 if self.redo is None:
                     break
