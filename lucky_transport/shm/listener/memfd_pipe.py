@@ -88,7 +88,9 @@ class MemfdPipe(RingPipe):
 
     @property
     def end_fds(self) -> dict[int, int]:
-        """What tells that the peer has left: descriptors, and the epoll events to look for."""
+        """What tells that the peer has left: descriptors, and the epoll events to look for. The first is also readable
+        where the peer notified.
+        """
         parts = self._parts
         ends = {parts.connection.fileno(): _LEFT}
         if parts.peer.pidfd >= 0:
@@ -104,10 +106,6 @@ class MemfdPipe(RingPipe):
                 epoll.register(fd, events | select.EPOLLIN)
             self._epoll = epoll
         return self._epoll
-
-    def has_left(self, fd: int, events: int) -> bool:
-        """True when the peer has left, by what an epoll with `EPOLLIN` found at one of `end_fds`; else it notified."""
-        return fd != self._socket or bool(events & _LEFT)
 
     def take_notice(self) -> None:
         """Take one of the bytes by which the peer notified, if there is any: more of them only wake once more."""
@@ -150,9 +148,9 @@ class MemfdPipe(RingPipe):
                 self.reader.disarm()
             if seen.pop(self._interrupts.fd, 0):
                 self._interrupts.consume()
-            if self._socket in seen:
+            if at_socket := seen.pop(self._socket, 0):
                 self.take_notice()
-            if any(self.has_left(*found) for found in seen.items()) and not self._guard.closed:
+            if (at_socket & _LEFT or seen) and not self._guard.closed:  # what is still in `seen` is the peer's pidfd
                 if self.reader.ready():
                     return True
                 raise self._left()

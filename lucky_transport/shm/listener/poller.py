@@ -4,17 +4,32 @@
         round = pipes.wait(timeout_ns)      round.ready · round.opened · round.closed
         round = pipes.look()                for event loops: when its descriptor is readable or `patience_ns` is over
 
-A round asks in this order, and ends at the first that has found something:
+Both ask the rings, then the epoll, then each client; `wait` in rounds, until one finds something. The README of
+`lucky_transport.shm` says what arm, disarm, notice and expect mean.
 
-    asks                                              where             when, and how long
-    the rings, without the GIL                        native.spin       while the budget says that it pays
-    one epoll: listener, alarm, ends of all clients   _sleep            the rings had nothing: till something comes;
-                                                                        else each LISTENER_POLL_NS, without sleeping
-    each client                                       _collect          each round: what is there of it now
+    asks                              in a round of `wait`                   in a `look`
+    the rings, without the GIL:       if `_looks_first`, for as long         if it was `looking`, for as long
+      native.spin                       as `_spin_budget` says                 as `_look_budget` says
+    the epoll over listener, alarm    the rings had nothing: it sleeps       it was not `looking`
+      and clients: _ask_epoll         they had something: only when due      the rings had something: only when due
+    each client: _collect             always                                 after either of these
+    where there was nothing           goes on until its timeout              disarms and is `looking` while that pays;
+                                                                               else arms, and its descriptor tells
 
-Before it sleeps it sets every park word, and asks the rings once more. `wait` repeats that until its timeout. `look`
-never sleeps, and leaves the park words set, so that its descriptor tells an event loop. One thread waits or looks;
-`interrupt`, `throttle`, `discard` and `close` may be called from any.
+    state           set                                 asked by               reset, and why
+    _looks_first    a client that had sent records      the next round of      a round found nothing: it sleeps; or only
+                    sent one; an interrupt cut the      `wait`                 new clients: these map their rings first,
+                    look short                                                 and may leave with the first answer
+    _notified       notices have woken `wait`           the next ask of the    by that: `wait` answers before, a system
+                                                        epoll takes them       call sooner; `look` takes them at once
+    _epoll_due_ns   by each ask of the epoll            who found records      never: however busy the rings are, new
+                                                        in the rings           clients and ends are seen to
+    _interrupted    by `interrupt`                      `wait`: it does not    by the `wait` that ends for it, and by
+                                                        sleep, and ends        `look`, which does not sleep
+    looking         by `expect` and `look`, which       `look` and its caller  by `look` as it begins: if a handler
+                    have disarmed the readers                                  interrupts it, the next asks the epoll
+
+One thread waits or looks; `interrupt`, `throttle`, `discard` and `close` may be called from any.
 """
 
 from __future__ import annotations
@@ -36,7 +51,8 @@ from lucky_transport.shm.timing import LISTENER_POLL_NS, LONGEST_SLEEP_NS, THROT
 from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.shm.wait import LoopLooks
 
-#: Without a Python function for each reader or pipe.
+#: Without a Python function for each reader or pipe. `any([*map(_ARM, readers)])` arms all of them: without the list it
+#: would end at the first that has something.
 _ARM, _POSITION, _HAS_LEFT = methodcaller("arm"), attrgetter("reader.position"), attrgetter("has_left")
 
 
@@ -57,18 +73,18 @@ class PollResult:
 
 @dataclass(slots=True, eq=False)
 class _Client:
-    """A pipe that waits for its client's records, and what has become of it.
+    """A pipe that waits for its client's records, and what has become of it. `_collect` asks for all three flags.
 
         event                               from then on
-        an end in the epoll tells its end   has_left: closed and reported once its ring is empty
+        the epoll tells one of its `ends`   has_left: closed and reported once its ring is empty
         any thread has closed the pipe      has_left, is_over: closed and reported in the next round
-        `throttle`                          held_until_ns: not offered before; is_over if it has_left
+        `throttle`                          held_until_ns, until then: not offered; is_over if it has_left
 
-    ends: descriptors in the epoll.
+    ends: `MemfdPipe.end_fds`, all in the epoll.
     """
 
     pipe: MemfdPipe
-    ends: tuple[int, ...]
+    ends: dict[int, int]
     has_left: bool = False
     is_over: bool = False
     held_until_ns: int = 0
@@ -91,10 +107,10 @@ class Poller(Closing):
         self._clients: dict[MemfdPipe, _Client] = {}
         self._by_end: dict[int, _Client] = {}
         self._readers: tuple[native.RingReader, ...] = ()  # of the clients that are not held
-        self._spin_budget = native.SpinBudget(listener.strategy)  # of `wait`
-        self._look_budget = LoopLooks(listener.strategy)  # of `look`
-        self._sleeps_first = False  # the next `wait`: nothing came while the last one looked
-        self._notified: list[MemfdPipe] = []  # `wait` answers first, and takes their notices before it sleeps
+        self._spin_budget = native.SpinBudget(listener.strategy)
+        self._look_budget = LoopLooks(listener.strategy)
+        self._looks_first = True
+        self._notified: list[MemfdPipe] = []
         self._epoll_due_ns = 0
         self._interrupted = False
         self.looking = False
@@ -117,22 +133,19 @@ class Poller(Closing):
             while True:
                 longest_ns = max(1, min(until_ns - now, self._spin_budget.ns))  # 1: a caller on this CPU goes on first
                 strategy = self._listener.strategy
-                spun = not self._sleeps_first and native.spin(self._readers, strategy, longest_ns, oversubscribed)
-                if not spun or now >= self._epoll_due_ns:
-                    self._sleep(0 if spun else until_ns - now, found)
+                is_written = self._looks_first and native.spin(self._readers, strategy, longest_ns, oversubscribed)
+                if not is_written or now >= self._epoll_due_ns:
+                    self._see_to(self._ask_epoll(0 if is_written else until_ns - now), found)
                 self._collect(found)
                 now = time.monotonic_ns()
                 if found.ready or found.opened or found.closed:
-                    # A client that came maps its rings first; one that wrote its first record may leave with the
-                    # answer.
-                    self._sleeps_first = not any(map(_POSITION, found.ready))
+                    self._looks_first = any(map(_POSITION, found.ready))  # 0 before a client's first record is popped
                     self._spin_budget.learn(now - start)
                     break
+                self._looks_first = self._interrupted
                 if self._interrupted or self._guard.closed or now >= until_ns:
-                    self._sleeps_first = not self._interrupted
                     self._interrupted = False
                     break
-                self._sleeps_first = True
         if self._guard.closed:
             raise self._guard.error()
         return found
@@ -140,7 +153,7 @@ class Poller(Closing):
     def expect(self) -> bool:
         """Say that a record is expected; True where it may come sooner than a sleeper wakes: `look` then."""
         if self._look_budget.begin():
-            self._go_on_looking()
+            self._look_on(self.looking)
         return self.looking
 
     def look(self, *, expects: bool = True, longest_ns: int = 0) -> PollResult:
@@ -157,12 +170,13 @@ class Poller(Closing):
             longest_ns = min(longest_ns, self._look_budget.most_ns) if was_looking and expects else 0
             if native.spin(self._readers, self._listener.strategy, longest_ns) or not was_looking:
                 if not was_looking or time.monotonic_ns() >= self._epoll_due_ns:
-                    self._sleep(0, found)
+                    self._see_to(self._ask_epoll(0), found)
+                    while self._notified:  # now, or the descriptor would stay readable
+                        self._notified.pop().take_notice()
                 self._collect(found)
             if not found.ready:
                 if expects and self._look_budget.go_on():
-                    self.looking = was_looking
-                    self._go_on_looking()
+                    self._look_on(was_looking)
                 elif any([*map(_ARM, self._readers)]):
                     self._collect(found)
             if found.ready:
@@ -171,9 +185,9 @@ class Poller(Closing):
             raise self._guard.error()
         return found
 
-    def _go_on_looking(self) -> None:
-        """Have clients write without waking us: what they wrote is looked for."""
-        if not self.looking:
+    def _look_on(self, was_looking: bool) -> None:
+        """Have clients write without a notice: what they wrote is looked for."""
+        if not was_looking:
             for reader in self._readers:
                 reader.disarm()
         self.looking = True
@@ -184,49 +198,55 @@ class Poller(Closing):
 
     @property
     def patience_ns(self) -> int | None:
-        """Nanoseconds until `look` has to be called though the descriptor is not readable; None when it need not."""
-        held_until = [one.held_until_ns for one in tuple(self._clients.values()) if one.held_until_ns]
-        times = [max(0, at_ns - time.monotonic_ns()) for at_ns in held_until]
+        """Nanoseconds until `look` has to be called though the descriptor is not readable: a client that is held is
+        offered again, or the listener does not wait for a hello any longer. None when it need not.
+        """
+        now = time.monotonic_ns()
+        times = [max(0, one.held_until_ns - now) for one in tuple(self._clients.values()) if one.held_until_ns]
         if (patience := self._listener.patience_ns) is not None:
             times.append(patience)
         return min(times, default=None)
 
-    def _sleep(self, timeout_ns: int, found: PollResult) -> None:
-        """Sleep in the epoll, unless something is in a ring, and see to whatever is no record."""
-        readers, patience, sleep_ns = self._readers, self.patience_ns, 0
+    def _ask_epoll(self, longest_ns: int) -> list[tuple[int, int]]:
+        """Return the epoll's events. Sleep until there are some or a record comes, for so long at most."""
         while self._notified:
             self._notified.pop().take_notice()
-        # First report those that left.
-        if timeout_ns > 0 and not self._interrupted and not any(map(_HAS_LEFT, tuple(self._clients.values()))):
-            sleep_ns = min(LONGEST_SLEEP_NS, timeout_ns, LONGEST_SLEEP_NS if patience is None else patience)
-        try:
-            is_written = sleep_ns > 0 and any([*map(_ARM, readers)])
-            events = self._epoll.poll(0.0 if is_written else sleep_ns / 1e9)
+        patience_ns, sleep_ns = self.patience_ns, 0
+        # What has left is reported before it sleeps.
+        if longest_ns > 0 and not self._interrupted and not any(map(_HAS_LEFT, tuple(self._clients.values()))):
+            sleep_ns = min(LONGEST_SLEEP_NS, longest_ns, LONGEST_SLEEP_NS if patience_ns is None else patience_ns)
+        armed = self._readers if sleep_ns else ()
+        try:  # one that has a record by now says so when it is armed
+            events = self._epoll.poll(0.0 if any([*map(_ARM, armed)]) else sleep_ns / 1e9)
         finally:
-            for reader in readers if sleep_ns else ():
+            for reader in armed:
                 reader.disarm()
+        if patience_ns is not None and self._listener.patience_ns == 0:
+            events.append((self._listener_fd, 0))  # its time is over, which its descriptor does not tell
+        self._epoll_due_ns = time.monotonic_ns() + LISTENER_POLL_NS
+        return events
+
+    def _see_to(self, events: list[tuple[int, int]], found: PollResult) -> None:
+        """Note who has left and whose notice is to be taken, and let new clients in."""
         has_come = False
-        see_to = self._notified.append if timeout_ns > 0 else MemfdPipe.take_notice
-        for event in events:
-            if (client := self._by_end.get(event[0])) is not None:
-                see_to(client.pipe)
-                if client.pipe.has_left(*event):
+        for fd, event in events:
+            if (client := self._by_end.get(fd)) is not None:
+                self._notified.append(client.pipe)
+                if event & client.ends[fd]:
                     client.has_left = True
                     self._unwatch(client)  # or its end would be found again and again
-            elif event[0] == self._listener_fd:
+            elif fd == self._listener_fd:
                 has_come = True
-            elif event[0] == self._alarm.fd:
+            elif fd == self._alarm.fd:
                 self._alarm.consume()
-        if has_come or (patience is not None and self._listener.patience_ns == 0):
+        if has_come:  # last: a new client may get the number of a descriptor that was closed meanwhile
             self._let_in(found)
-        self._epoll_due_ns = time.monotonic_ns() + LISTENER_POLL_NS
 
     def _let_in(self, found: PollResult) -> None:
         with contextlib.suppress(ClosedError):
             for pipe in self._listener.advance():
-                ends = pipe.end_fds
-                self._clients[pipe] = client = _Client(pipe, tuple(ends))
-                for fd, events in ends.items():
+                self._clients[pipe] = client = _Client(pipe, pipe.end_fds)
+                for fd, events in client.ends.items():
                     self._epoll.register(fd, events | select.EPOLLIN)
                     self._by_end[fd] = client
                 pipe.on_close = self._closed_elsewhere
@@ -269,7 +289,7 @@ class Poller(Closing):
         """Leave what the pipe holds unread for now; it is offered again within a millisecond or so."""
         if (client := self._clients.get(pipe)) is not None:
             client.held_until_ns = time.monotonic_ns() + THROTTLE_NS
-            if client.has_left:
+            if client.has_left:  # not assigned: another thread may set both meanwhile
                 client.is_over = True
             self._choose_readers()
 

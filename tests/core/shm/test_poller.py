@@ -240,7 +240,7 @@ def test_it_does_not_sleep_while_a_client_that_left_is_not_reported(
             return self._epoll.poll(0)
 
     monkeypatch.setattr(pipes, "_epoll", Epoll(pipes._epoll))
-    pipes._sleeps_first = True
+    pipes._looks_first = False
     assert pipes.wait(10_000_000_000).closed == [engine]
     assert not any(naps)
 

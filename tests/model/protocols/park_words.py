@@ -201,7 +201,7 @@ def _poller(records: tuple[int, ...]) -> Scenario:
     body.append(
         If(
             lambda r: all(r[f"written{i}"] == r[f"read{i}"] for i in rings),
-            [exchange("_", "event", 0, SEQ_CST, "Poller._sleep", "self._epoll.poll(", until=lambda event: event == 1)],
+            [exchange("_", "event", 0, SEQ_CST, "Poller._ask_epoll", "self._epoll.poll(", until=bool)],
         )
     )
     for i in rings:
