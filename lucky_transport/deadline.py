@@ -11,12 +11,16 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 
 from lucky_transport.uninterrupted import start_thread
 
-__all__ = ["Deadline", "log_long_wait"]
+__all__ = ["Deadline", "log_long_wait", "monotonic_ns"]
 
 _log = logging.getLogger("lucky_transport")
+
+#: The clock of all deadlines, in nanoseconds: a test that freezes the functions of `time` does not stop it.
+monotonic_ns = partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC)
 
 #: A shorter wait is not logged.
 NOTICE_AFTER_S = 5.0
@@ -37,7 +41,7 @@ class Deadline:
         if not timeout_s >= 0:
             raise ValueError(f"timeout {timeout_s!r} s: expected a number of seconds >= 0")
         self.timeout_s = timeout_s
-        self.at_ns = time.monotonic_ns() + int(timeout_s * 1e9 if timeout_s < _LONGEST_S else _LONGEST_S * 1e9)
+        self.at_ns = monotonic_ns() + int(timeout_s * 1e9 if timeout_s < _LONGEST_S else _LONGEST_S * 1e9)
 
     @classmethod
     def after(cls, deadline: Deadline | None, default_s: float) -> Deadline:
@@ -47,7 +51,7 @@ class Deadline:
     @property
     def remaining_ns(self) -> int:
         """Nanoseconds left, never negative."""
-        return max(0, self.at_ns - time.monotonic_ns())
+        return max(0, self.at_ns - monotonic_ns())
 
     @property
     def remaining_s(self) -> float:
@@ -57,7 +61,7 @@ class Deadline:
     @property
     def expired(self) -> bool:
         """True once the moment has passed."""
-        return time.monotonic_ns() >= self.at_ns
+        return monotonic_ns() >= self.at_ns
 
     def __repr__(self) -> str:
         return f"Deadline({self.timeout_s} s, {self.remaining_s:.3f} s left)"

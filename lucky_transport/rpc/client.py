@@ -16,7 +16,6 @@ import contextlib
 import itertools
 from collections.abc import Callable
 from operator import attrgetter
-from time import monotonic_ns
 from typing import Any, cast
 
 from lucky_transport.call import deadline_error
@@ -31,7 +30,7 @@ from lucky_transport.codec.envelope import (
     decode_envelope,
     encode_compact,
 )
-from lucky_transport.deadline import Deadline
+from lucky_transport.deadline import Deadline, monotonic_ns
 from lucky_transport.errors import Cancelled, ClosedError, PeerTimeout, SpecError, TransportError, from_wire
 from lucky_transport.messages.method import Flow
 from lucky_transport.rpc.base_call import BaseCalls

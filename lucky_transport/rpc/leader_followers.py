@@ -33,11 +33,10 @@ import threading
 from collections.abc import Callable
 from itertools import repeat
 from operator import methodcaller
-from time import monotonic_ns
 from typing import Any, Protocol, TypeVar
 
 from lucky_transport.codec.envelope import ItemRun, Popped, TooLong
-from lucky_transport.deadline import Deadline
+from lucky_transport.deadline import Deadline, monotonic_ns
 from lucky_transport.errors import TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.rpc.pipe import Pipe

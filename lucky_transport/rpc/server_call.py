@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import monotonic_ns
 
 from lucky_transport.call import Call
 from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_envelope, encode_record
-from lucky_transport.deadline import Deadline
+from lucky_transport.deadline import Deadline, monotonic_ns
 from lucky_transport.errors import Cancelled, PeerTimeout, TransportError
 from lucky_transport.rpc.error_envelope import Metadata, copy_error, error_envelope, from_metadata, name_of, to_metadata
 from lucky_transport.rpc.images import ImageRef, ImageSink

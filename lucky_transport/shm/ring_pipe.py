@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from abc import ABC, abstractmethod
 from functools import cache
 from mmap import mmap
 from typing import Any, TypedDict, Unpack
 
 from lucky_transport import native
+from lucky_transport.deadline import monotonic_ns
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.ring import SMALLEST, check_place, ring_bytes
@@ -93,10 +93,10 @@ class RingPipe(ABC):
 
     def wait_writable(self, length: int, timeout_ns: int) -> bool:
         """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_writable`."""
-        until_ns = time.monotonic_ns() + timeout_ns
+        until_ns = monotonic_ns() + timeout_ns
         with self._guard:
             while True:
-                left_ns = max(0, until_ns - time.monotonic_ns())
+                left_ns = max(0, until_ns - monotonic_ns())
                 result = self._writer.wait_writable(length, min(left_ns, WRITABLE_SLICE_NS))
                 if result == 1:
                     return True

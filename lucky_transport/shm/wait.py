@@ -11,9 +11,9 @@ woken peer off the core, parking sooner sticks in the machine's slow wake-up.
 from __future__ import annotations
 
 import os
-from time import monotonic_ns
 
 from lucky_transport import native
+from lucky_transport.deadline import monotonic_ns
 from lucky_transport.errors import ConfigError
 from lucky_transport.shm.timing import NATIVE
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 
 import posix_ipc
 
+from lucky_transport.deadline import monotonic_ns
 from lucky_transport.errors import NotReachable
 from lucky_transport.shm.files.private_file import open_private, remove_private
 from lucky_transport_holodeck.names import Names
@@ -77,8 +77,8 @@ class Semaphore:
         """Take one from the value; False when it was 0 for `timeout_s` (or a signal came first)."""
         handle = self._handle
         if self._poll_ns and not handle.value:
-            until = time.monotonic_ns() + min(self._poll_ns, int(timeout_s * 1e9))
-            while not handle.value and time.monotonic_ns() < until:
+            until = monotonic_ns() + min(self._poll_ns, int(timeout_s * 1e9))
+            while not handle.value and monotonic_ns() < until:
                 os.sched_yield()
         try:
             handle.acquire(max(timeout_s, 0))

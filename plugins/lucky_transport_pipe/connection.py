@@ -7,9 +7,8 @@ import os
 import select
 import socket
 import threading
-import time
 
-from lucky_transport.deadline import Deadline
+from lucky_transport.deadline import Deadline, monotonic_ns
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout
 from lucky_transport.fork import on_child
 from lucky_transport.shm.usage_guard import UsageGuard
@@ -101,8 +100,8 @@ class PipeConnection:
 
     def _poll_briefly(self, deadline: Deadline) -> None:
         """Poll for a moment: an answer that is near costs no wake-up."""
-        until = time.monotonic_ns() + min(_POLL_NS, deadline.remaining_ns)
-        while not self._arrived and not self._readable.poll(0) and time.monotonic_ns() < until:
+        until = monotonic_ns() + min(_POLL_NS, deadline.remaining_ns)
+        while not self._arrived and not self._readable.poll(0) and monotonic_ns() < until:
             os.sched_yield()
 
     def _pop(self) -> bytes:

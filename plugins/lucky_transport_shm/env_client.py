@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from lucky_transport import native
 from lucky_transport.config import Settings
-from lucky_transport.deadline import Deadline
+from lucky_transport.deadline import Deadline, monotonic_ns
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.independent import envs_late, together_only
 from lucky_transport.lockstep import LockstepEvent, LockstepState
@@ -77,13 +76,13 @@ class ClientEnvs:
         def look(timeout_ns: int) -> int:
             nonlocal ids
             self._call_engine(words)
-            end_ns = time.monotonic_ns() + timeout_ns
+            end_ns = monotonic_ns() + timeout_ns
             while True:
                 count = words.count()
                 ids = words.ended()
                 if ids.size >= least or words.failed(ids) is not None:
                     return Result.FRAME
-                if words.wait(count, least - ids.size, max(0, end_ns - time.monotonic_ns())) == Result.TIMED_OUT:
+                if words.wait(count, least - ids.size, max(0, end_ns - monotonic_ns())) == Result.TIMED_OUT:
                     return Result.TIMED_OUT
 
         try:

@@ -3,6 +3,7 @@
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -29,6 +30,15 @@ def test_a_deadline_of_nothing_has_passed() -> None:
     deadline = Deadline(0)
     assert deadline.expired
     assert (deadline.remaining_ns, deadline.remaining_s) == (0, 0.0)
+
+
+def test_a_test_that_freezes_time_stops_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"):
+        monkeypatch.setattr(time, name, lambda: 0)
+    deadline = Deadline(0.01)
+    while not deadline.expired:
+        pass
+    assert deadline.remaining_s == 0
 
 
 def test_a_very_long_timeout_is_long_and_not_an_overflow() -> None:

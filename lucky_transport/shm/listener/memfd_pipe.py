@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from lucky_transport import native
+from lucky_transport.deadline import monotonic_ns
 from lucky_transport.errors import ClosedError, PeerDied
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.files.liveness import Peer
@@ -120,10 +120,10 @@ class MemfdPipe(RingPipe):
         if not self._interrupted and native.spin((self.reader,), self._strategy, longest_ns, oversubscribed):
             self._budget.learn(longest_ns)
             return True
-        start = time.monotonic_ns()
+        start = monotonic_ns()
         with self._guard:
             found = self._park(start + timeout_ns)
-        self._budget.learn(longest_ns + time.monotonic_ns() - start)
+        self._budget.learn(longest_ns + monotonic_ns() - start)
         if not found and self._guard.closed:
             raise self._guard.error()
         return found
@@ -135,7 +135,7 @@ class MemfdPipe(RingPipe):
                 self._interrupted = False
                 self._interrupts.consume()
                 return False
-            left_ns = until_ns - time.monotonic_ns()
+            left_ns = until_ns - monotonic_ns()
             spinning = self._strategy == 0 and left_ns > 0
             if spinning and native.spin((self.reader,), self._strategy, left_ns):
                 return True

@@ -36,12 +36,12 @@ from __future__ import annotations
 
 import contextlib
 import select
-import time
 from dataclasses import dataclass, field
 from operator import attrgetter, methodcaller
 
 from lucky_transport import native
 from lucky_transport.closing import Closing
+from lucky_transport.deadline import monotonic_ns
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.eventfd import EventFd
@@ -127,7 +127,7 @@ class Poller(Closing):
         oversubscribed: as in `Pipe.wait`.
         """
         found = PollResult()
-        start = now = time.monotonic_ns()
+        start = now = monotonic_ns()
         until_ns = start + timeout_ns
         with self._guard:
             while True:
@@ -137,7 +137,7 @@ class Poller(Closing):
                 if not is_written or now >= self._epoll_due_ns:
                     self._see_to(self._ask_epoll(0 if is_written else until_ns - now), found)
                 self._collect(found)
-                now = time.monotonic_ns()
+                now = monotonic_ns()
                 if found.ready or found.opened or found.closed:
                     self._looks_first = any(map(_POSITION, found.ready))  # 0 before a client's first record is popped
                     self._spin_budget.learn(now - start)
@@ -169,7 +169,7 @@ class Poller(Closing):
             was_looking, self.looking = self.looking, False
             longest_ns = min(longest_ns, self._look_budget.most_ns) if was_looking and expects else 0
             if native.spin(self._readers, self._listener.strategy, longest_ns) or not was_looking:
-                if not was_looking or time.monotonic_ns() >= self._epoll_due_ns:
+                if not was_looking or monotonic_ns() >= self._epoll_due_ns:
                     self._see_to(self._ask_epoll(0), found)
                     while self._notified:  # now, or the descriptor would stay readable
                         self._notified.pop().take_notice()
@@ -201,7 +201,7 @@ class Poller(Closing):
         """Nanoseconds until `look` has to be called though the descriptor is not readable: a client that is held is
         offered again, or the listener does not wait for a hello any longer. None when it need not.
         """
-        now = time.monotonic_ns()
+        now = monotonic_ns()
         times = [max(0, one.held_until_ns - now) for one in tuple(self._clients.values()) if one.held_until_ns]
         if (patience := self._listener.patience_ns) is not None:
             times.append(patience)
@@ -223,7 +223,7 @@ class Poller(Closing):
                 reader.disarm()
         if patience_ns is not None and self._listener.patience_ns == 0:
             events.append((self._listener_fd, 0))  # its time is over, which its descriptor does not tell
-        self._epoll_due_ns = time.monotonic_ns() + LISTENER_POLL_NS
+        self._epoll_due_ns = monotonic_ns() + LISTENER_POLL_NS
         return events
 
     def _see_to(self, events: list[tuple[int, int]], found: PollResult) -> None:
@@ -275,7 +275,7 @@ class Poller(Closing):
     def _collect(self, found: PollResult) -> None:
         """Note the pipes that have records to pop, and close those whose client has left and that have none."""
         for pipe, client in tuple(self._clients.items()):
-            if client.held_until_ns and time.monotonic_ns() >= client.held_until_ns:
+            if client.held_until_ns and monotonic_ns() >= client.held_until_ns:
                 client.held_until_ns = 0
                 self._choose_readers()
             is_ready = pipe.reader.ready()
@@ -288,7 +288,7 @@ class Poller(Closing):
     def throttle(self, pipe: MemfdPipe) -> None:
         """Leave what the pipe holds unread for now; it is offered again within a millisecond or so."""
         if (client := self._clients.get(pipe)) is not None:
-            client.held_until_ns = time.monotonic_ns() + THROTTLE_NS
+            client.held_until_ns = monotonic_ns() + THROTTLE_NS
             if client.has_left:  # not assigned: another thread may set both meanwhile
                 client.is_over = True
             self._choose_readers()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from operator import attrgetter
 
+from lucky_transport.deadline import monotonic_ns
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, TransportError
 from lucky_transport.foreign_code import run_unwaited
 from lucky_transport.rpc.server import ServerCalls
@@ -72,11 +73,11 @@ class DeadlineTimer:
 
     def timeout_ns(self, most: int) -> int:
         """Return the nanoseconds until `expire` has something to do, `most` at most."""
-        return max(0, min(most, self.next_ns - time.monotonic_ns()))
+        return max(0, min(most, self.next_ns - monotonic_ns()))
 
     def expire(self) -> None:
         """End the calls whose deadline has passed; nothing is sent to their callers, whose own clocks end them."""
-        now = time.monotonic_ns()
+        now = monotonic_ns()
         if now < self.next_ns:
             return
         with self._lock:

@@ -19,11 +19,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from time import monotonic_ns
 from typing import Any
 
 import numpy as np
 
+from lucky_transport.deadline import monotonic_ns
 from lucky_transport.errors import NoSpace
 from lucky_transport.messages.images import ImageBytes
 from lucky_transport.rpc.images import ImageRef

@@ -14,9 +14,8 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable
 from functools import partial
-from time import monotonic_ns
 
-from lucky_transport.deadline import Deadline
+from lucky_transport.deadline import Deadline, monotonic_ns
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, ClosedError, NotReachable, TransportError
 from lucky_transport.fork import on_child

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from time import monotonic_ns
 from typing import Any
 
-from lucky_transport.deadline import Deadline
+from lucky_transport.deadline import Deadline, monotonic_ns
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import PeerTimeout, TransportError
 from lucky_transport.fork import on_child
