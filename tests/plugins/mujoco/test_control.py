@@ -28,24 +28,20 @@ def test_controls_are_written_bulk_then_indexed_then_named(robots: Callable[...,
     assert batch.engine.world.ctrl[1, 0] == 0  # another env
 
 
-def test_a_control_drives_in_steps_without_actions_until_one_with_actions(robots: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("end", ["step", "reset"])
+def test_a_control_drives_in_steps_without_actions_until_one_with_actions_or_a_reset(
+    robots: Callable[..., Any], end: str
+) -> None:
     batch = robots(1).still()
-    batch.ask(m.SetControlRequest(named=[m.NamedControlEntry("FL_hip_joint", 0.4)]))
+    answer = batch.ask(m.SetControlRequest(bulk=[0.4] + [0.0] * 20))  # more than there are actuators
+    assert (answer.success, answer.actuators_written) == (True, 12)
     batch.tick(60)
     assert batch.state().ctrl[0] == pytest.approx(0.4)
     assert batch.state().qpos[7] == pytest.approx(0.4, abs=0.15)
-    batch.step()
-    assert batch.state().ctrl[0] == 0
-    batch.tick()
-    assert batch.state().ctrl[0] == 0
-
-
-def test_a_reset_forgets_controls(robots: Callable[..., Any]) -> None:
-    batch = robots(1).still()
-    batch.ask(m.SetControlRequest(bulk=[0.4]))
-    batch.reset()
-    batch.tick()
-    assert batch.state().ctrl[0] == 0
+    getattr(batch, end)()
+    for _ in range(2):
+        assert batch.state().ctrl[0] == 0
+        batch.tick()
 
 
 @pytest.mark.parametrize(("skip", "expected"), [(False, 0.8), (True, 1.5)])
@@ -57,11 +53,6 @@ def test_a_control_out_of_range_is_clamped_unless_that_is_skipped(
     assert batch.state().ctrl[0] == pytest.approx(expected)
     batch.tick()
     assert batch.state().ctrl[0] == pytest.approx(expected)
-
-
-def test_values_past_the_last_actuator_are_ignored(robots: Callable[..., Any]) -> None:
-    answer = robots(1).ask(m.SetControlRequest(bulk=[0.0] * 20))
-    assert (answer.success, answer.actuators_written) == (True, 12)
 
 
 def test_actuators_of_an_active_slot_are_named_and_left_alone(robots: Callable[..., Any]) -> None:
