@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from multiprocessing.connection import Client, Connection
 from typing import Any
@@ -15,11 +14,10 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, NotReachable, PeerDied, PeerTimeout, from_wire
-from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
+from lucky_transport.lockstep import LockstepEvent, LockstepState, LockstepTransport
 from lucky_transport.messages.methods import Method
-from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport.transport import Capabilities, Frame, Transport
+from lucky_transport.transport import Capabilities, Frame
 from lucky_transport_mailbox.server import address_of
 
 _SLICE_S = 0.02
@@ -35,37 +33,27 @@ def connect(endpoint: Endpoint, settings: Settings) -> MailboxTransport:
     return MailboxTransport(BatchSpec.from_json(text), connections, settings)
 
 
-class MailboxTransport(Transport):
+class MailboxTransport(LockstepTransport):
     """Sends pickles and waits for pickles."""
 
     name = "mailbox"
     capabilities = Capabilities()
 
     def __init__(self, spec: BatchSpec, connections: list[Connection], settings: Settings) -> None:
-        self.spec = spec
-        self.actions = np.zeros(spec.action_shape, spec.action.dtype)
+        super().__init__(spec, np.zeros(spec.action_shape, spec.action.dtype))
         self._steps, self._calls = connections
         self._settings = settings
-        self._bounds = Bounds(spec.action)
-        self._lockstep = Lockstep(LockstepState.READY, "mailbox")
-        self._pid = os.getpid()
-        self._seq = 0
         self._number = 0
         self._calling = threading.Lock()
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._lockstep.state is not LockstepState.READY:
-            raise self._lockstep.state_error(LockstepEvent.SEND)
-        self._check_process()
-        checked = check_actions(self.spec, actions)
-        checked_control = None if control is None else check_control(self.spec, control)
-        self.out_of_bounds += self._bounds.count_outside(checked)
-        self._post(self._steps, ("step", 0, checked, checked_control))
+        checked, given = self._check(actions, control)
+        self._keep(checked)
+        self._post(self._steps, ("step", 0, checked, given))
         self._lockstep.on(LockstepEvent.SEND)
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not LockstepState.SENT:
-            raise self._lockstep.state_error(LockstepEvent.FRAME)
+        self._check_sent()
         _, kind, *rest = self._fetch(self._steps, Deadline.after(deadline, self._settings.step_timeout_s))
         if kind == "error":
             self._lockstep.on(LockstepEvent.REFUSED)
@@ -73,8 +61,7 @@ class MailboxTransport(Transport):
         self._lockstep.on(LockstepEvent.FRAME)
         for array in rest:
             array.flags.writeable = False
-        self._seq += 1
-        return Frame(*rest, seq=self._seq, any_ended=bool(rest[2].any() or rest[3].any()))
+        return self._numbered(Frame(*rest))
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         if self._lockstep.state is LockstepState.CLOSED:
@@ -83,25 +70,19 @@ class MailboxTransport(Transport):
         check_unary(method)
         check_request(method, request)
         deadline = Deadline.after(deadline, self._settings.command_timeout_s)
-        if not self._calling.acquire(timeout=deadline.remaining_s):
+        if deadline.expired or not self._calling.acquire(timeout=deadline.remaining_s):
             raise self._late(deadline)
         try:
-            kind, *rest = self._ask(method.name, request, deadline)
+            self._number += 1
+            self._post(self._calls, ("call", self._number, method.name, request, deadline.remaining_s))
+            number, kind, *rest = self._fetch(self._calls, deadline)
+            while number != self._number:  # an answer to a call that was given up may come first
+                number, kind, *rest = self._fetch(self._calls, deadline)
         finally:
             self._calling.release()
         if kind == "error":
             raise from_wire(*rest, backend=self.name)
         return rest[0]
-
-    def _ask(self, name: str, request: Any, deadline: Deadline) -> Any:
-        if deadline.expired:
-            raise self._late(deadline)
-        self._number += 1
-        self._post(self._calls, ("call", self._number, name, request, deadline.remaining_s))
-        number, *answer = self._fetch(self._calls, deadline)
-        while number != self._number:  # an answer to a call that was given up may come first
-            number, *answer = self._fetch(self._calls, deadline)
-        return answer
 
     def _post(self, connection: Connection, message: Any) -> None:
         try:
@@ -117,7 +98,7 @@ class MailboxTransport(Transport):
                 if deadline.expired:
                     raise self._late(deadline)
             return connection.recv()
-        except (PeerTimeout, ClosedError):
+        except PeerTimeout:
             raise
         except (EOFError, OSError) as error:
             raise self._lost(error) from error
@@ -131,12 +112,6 @@ class MailboxTransport(Transport):
     def _lost(self, error: Exception) -> PeerDied:
         self._lockstep.on(LockstepEvent.LOST)
         return PeerDied(f"the engine is gone: {error!r}", backend=self.name, hint="connect again")
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise ClosedError(
-                "this transport belongs to the parent process", backend=self.name, hint="connect again after fork()"
-            )
 
     def close(self) -> None:
         if self._lockstep.state is not LockstepState.CLOSED:
