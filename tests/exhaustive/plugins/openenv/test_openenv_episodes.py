@@ -16,6 +16,8 @@ from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorlds
 from lucky_transport.errors import Busy, ConfigError, NotReachable, PeerTimeout, SessionEnded, Unimplemented
 from lucky_transport.host.host import Host
+from lucky_transport.messages import SetSeedsRequest
+from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.testing.suite import open_reference
@@ -29,6 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the
 Serve = Callable[..., Any]
 Client = Callable[..., Any]
 RIGHT: dict[str, Any] = {"action": [{"move_right": True}]}
+SET_SEEDS = method("BatchService/SetSeeds")
 #: Of the toy.
 ACTION = [0.0, 0.0]
 LEFT: dict[str, Any] = {"action": [{"move_right": False}]}
@@ -179,25 +182,37 @@ def test_an_episode_without_a_call_for_too_long_ends_and_the_client_is_told(serv
 
 
 def test_an_env_of_a_batch_is_an_episode_and_the_others_hold(serve: Serve, client: Client) -> None:
+    """By turns at random, with and without a seed, each agent sees what its env of an equal batch shows."""
     serving = serve("toy", 2)
-    one, two = client(serving), client(serving)
+    agents, has_ended = [client(serving) for _ in range(2)], [True, True]
+    ends: set[str] = set()
+    generator = np.random.default_rng(0)
     with open_reference("toy", 2) as reference:
-        size = reference.spec.action.size
-        found = [env.reset().observation["observation"] for env in (one, two)]
-        zeros = np.zeros(reference.spec.action_shape, np.float32)
-        reference.step(zeros, np.array([RESET, HOLD], np.uint8))
-        expected = reference.step(zeros, np.array([HOLD, RESET], np.uint8)).observations
-        assert found == expected.tolist()
-        actions = np.full((2, size), 0.5, np.float32)
-        frame = reference.step(actions, np.array([HOLD, 0], np.uint8))
-        stepped = two.step({"action": [0.5] * size})
-        assert stepped.observation["observation"] == frame.observations[1].tolist()
-        assert stepped.reward == float(frame.rewards[1]) == pytest.approx(sum(_rewards(stepped, reference)))
-
-
-def _rewards(result: Any, reference: Any) -> list[float]:
-    terms = result.observation["details"]["terms"]
-    return [terms[name] for name in reference.spec.reward_terms]
+        spec = reference.spec
+        names = (*spec.reward_terms, *spec.termination_terms)
+        for number in range(600):
+            env = int(generator.integers(2)) if number > 1 else number
+            control = np.full(2, HOLD, np.uint8)
+            actions = generator.uniform(-1, 1, spec.action_shape).astype(np.float32)
+            if not has_ended[env]:
+                control[env] = 0
+                result = agents[env].step({"action": actions[env].tolist()})
+            else:
+                control[env] = RESET
+                seed = None if number % 3 else number
+                if seed is not None:
+                    reference.call(SET_SEEDS, SetSeedsRequest([seed, seed], bytes([env == 0, env == 1])))
+                result = agents[env].reset(seed=seed)
+            frame, seen = reference.step(actions, control), result.observation
+            assert seen["observation"] == frame.observations[env].tolist()
+            assert (result.reward or 0) == frame.rewards[env]
+            assert (seen["terminated"], seen["truncated"]) == (frame.terminated[env], frame.truncated[env])
+            terms = dict(zip(names, frame.signals[:, env].tolist(), strict=True))
+            assert seen["details"].get("terms", terms) == terms
+            has_ended[env] = result.done
+            assert result.done == bool(frame.terminated[env] or frame.truncated[env])
+            ends |= {end for end in ("terminated", "truncated") if seen[end]}
+    assert ends == {"terminated", "truncated"}
 
 
 def test_a_batch_has_as_many_episodes_as_envs(serve: Serve, client: Client) -> None:

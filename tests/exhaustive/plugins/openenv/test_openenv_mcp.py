@@ -1,6 +1,5 @@
 """MCP clients call the engine's typed methods as tools, and play; so do the clients of openenv-core 0.3.0."""
 
-import asyncio
 import json
 import os
 import subprocess
@@ -74,25 +73,6 @@ def test_tools_find_episodes_on_the_event_loop_that_begins_and_ends_them(
     monkeypatch.setattr(EpisodeServer, "_update_session_activity", look)
     over_http(serve("cartpole"), play)
     assert touched == {"lucky-openenv"}
-
-
-def test_openenvs_client_of_tools_plays_an_episode(serve: Serve) -> None:
-    from openenv.core.env_server.mcp_types import CallToolAction  # pyright: ignore[reportMissingImports]
-    from openenv.core.mcp_client import MCPToolClient  # pyright: ignore[reportMissingImports]
-
-    async def play(at: str) -> Any:
-        async with MCPToolClient(at) as client:
-            names = [tool.name for tool in await client.list_tools()]
-            assert {"start_episode", "act", "observe"} <= set(names)
-            seen: dict[str, Any] = {"done": False}
-            for name, arguments in [("start_episode", {"seed": 7}), *[("act", {"action": [], "ticks": 50})] * 10]:
-                if not seen["done"]:
-                    result = await client.step(CallToolAction(tool_name=name, arguments=arguments))
-                    assert result.observation.error is None, result.observation.error
-                    seen = result.observation.result["structured_content"]
-            return seen
-
-    assert asyncio.run(play(url(serve("cartpole"))))["done"] is True
 
 
 def test_the_engines_methods_are_tools_with_their_fields_and_effects(serve: Serve) -> None:
