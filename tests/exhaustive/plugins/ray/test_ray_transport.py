@@ -24,7 +24,6 @@ from lucky_transport.errors import (
     LocalProtocolError,
     PeerDied,
     PeerTimeout,
-    TransportError,
     Unimplemented,
 )
 from lucky_transport.messages.methods import method
@@ -190,37 +189,6 @@ def _segments_of_actors() -> set[Path]:
     return {path for path in Path("/dev/shm").glob("lucky_*_*") if is_an_actors(path)}
 
 
-def test_training_goes_on_when_a_node_is_killed(make: Make, nodes: Any) -> None:
-    """REINFORCE with a linear policy; half the envs are lost in the middle of it."""
-    env = make("engine=cartpole&actors=2&num_envs=8&transport=inproc")
-    random = np.random.default_rng(0)
-    weights = np.zeros(4)
-    observations, _ = env.reset(seed=0)
-    returns: list[float] = []
-    lost, before, deadline = 0, 0, soon()
-    while len(returns) < before + 8:
-        gradient, rewarded = np.zeros(4), 0.0
-        if len(returns) == 4:
-            nodes.kill()
-        for _ in range(10):
-            right = 1 / (1 + np.exp(-observations @ weights))
-            actions = (random.random(8) < right).astype(np.int64)
-            score = (actions - right)[:, None] * observations
-            observations, rewards, _, _, info = env.step(actions)
-            lost += int(info["termination_terms/actor_lost"].sum())
-            gradient += (rewards[:, None] * score).mean(axis=0)
-            rewarded += float(rewards.sum())
-        weights += 0.5 * gradient
-        returns.append(rewarded)
-        if not lost:  # what ran on the node takes a moment to die
-            assert not deadline.expired
-            before = len(returns)
-    assert lost <= 4  # an env that was being reset in that moment is reset, and loses nothing
-    assert np.isfinite(weights).all()
-    assert weights.any()
-    assert all(one > 0 for one in returns)
-
-
 def test_an_actor_that_is_lost_too_often_is_an_error(make: Make) -> None:
     env = make(f"{TOY}&restarts=0&transport=inproc")
     env.reset(seed=0)
@@ -329,9 +297,3 @@ def _runs(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def test_every_error_of_the_plugin_is_one_of_ours(make: Make) -> None:
-    for query in ("engine=toi&actors=2&num_envs=5&transport=inproc", "engine=toy:moon&transport=inproc"):
-        with pytest.raises(TransportError):
-            make(query)
