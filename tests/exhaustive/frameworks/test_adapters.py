@@ -98,20 +98,6 @@ def inproc(engine: str, num_envs: int, **settings: Any) -> Any:
     return api.make(engine, num_envs, transport="inproc", **settings)
 
 
-@pytest.mark.parametrize("algorithm", ["PPO", "SAC"])
-def test_it_trains(make: Any, sb3: Any, torch: Any, algorithm: str) -> None:
-    from stable_baselines3.common.vec_env import VecMonitor
-
-    env = VecMonitor(adapted(make, num_envs=4, options={"episode_steps": 7}))
-    options = {"n_steps": 25, "batch_size": 50} if algorithm == "PPO" else {"learning_starts": 100, "batch_size": 32}
-    model = getattr(sb3, algorithm)("MlpPolicy", env, device="cpu", seed=1, **options)
-    before = {name: one.detach().clone() for name, one in model.policy.named_parameters()}
-    model.learn(400)
-    assert model.num_timesteps == 400
-    assert any(not torch.equal(before[name], one) for name, one in model.policy.named_parameters())
-    assert max(episode["l"] for episode in model.ep_info_buffer) == 7
-
-
 def test_the_terminal_observation_is_the_one_before_the_reset(make: Any, sb3: Any) -> None:
     env = adapted(make, options={"episode_steps": 3})
     plain = make("toy", 2, autoreset_mode="Disabled", options={"episode_steps": 3})
