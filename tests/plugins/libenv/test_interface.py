@@ -5,7 +5,6 @@ import io
 import json
 import re
 import struct
-import subprocess
 from ctypes import CFUNCTYPE, POINTER, c_float, c_int, c_int32, c_uint8, c_void_p, cast
 from dataclasses import fields
 from pathlib import Path
@@ -27,7 +26,6 @@ from lucky_transport_libenv.export.process import read_request
 from lucky_transport_libenv.export.tensors import tensors_of
 from lucky_transport_libenv.interface import FUNCTIONS, Dtype, LibenvBuffers, ScalarType, Space, TensorType
 from lucky_transport_libenv.options import LibenvSettings, OptionBlock
-from tests.support.waiting import PATIENCE_S
 
 INT32 = np.iinfo(np.int32)
 
@@ -235,8 +233,6 @@ def test_a_name_that_is_too_long_is_refused() -> None:
         tensors_of(spec_of(row, observation_parts=parts))
 
 
-EXPORT = Path(interface.__file__).parent / "export"
-
 #: C's name of each structure -> ours.
 STRUCTURES = {
     "libenv_tensortype": interface.TensorType,
@@ -244,32 +240,6 @@ STRUCTURES = {
     "libenv_options": interface.Options,
     "libenv_buffers": LibenvBuffers,
 }
-
-
-@pytest.fixture(scope="module")
-def measured(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """Sizes and offsets as a compiled program prints them."""
-    lines = [f'printf("{name} %zu\\n", sizeof(struct {name}));' for name in STRUCTURES]
-    lines += [
-        f'printf("{name}.{field} %zu\\n", offsetof(struct {name}, {field}));'
-        for name, ours in STRUCTURES.items()
-        for field, _ in ours._fields_
-    ]
-    text = '#include <stdio.h>\n#include <stddef.h>\n#include "libenv.h"\nint main(void) {' + "\n".join(lines) + "}"
-    folder = tmp_path_factory.mktemp("sizes")
-    (folder / "sizes.c").write_text(text)
-    subprocess.run(
-        [compiler, f"-I{EXPORT}", "-o", folder / "sizes", folder / "sizes.c"], check=True, timeout=PATIENCE_S
-    )
-    printed = subprocess.run([folder / "sizes"], check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
-    return {name: int(number) for name, number in map(str.split, printed.splitlines())}
-
-
-def test_structures_have_the_sizes_and_offsets_of_the_c_header(measured: dict[str, int]) -> None:
-    ours = {name: ctypes.sizeof(structure) for name, structure in STRUCTURES.items()}
-    for name, structure in STRUCTURES.items():
-        ours |= {f"{name}.{field}": getattr(structure, field).offset for field, _ in structure._fields_}
-    assert ours == measured
 
 
 def test_structures_have_the_sizes_that_gym3_has() -> None:
