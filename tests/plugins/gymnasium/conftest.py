@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import zlib
 from collections.abc import Generator, Mapping
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ class Diary(gymnasium.Env[Any, Any]):
     observation_space = Box(-1, 1, (2,), np.float64)
     action_space = Box(-1, 1, (3,), np.float32)
     made: ClassVar[list[Diary]] = []
+    threads: ClassVar[set[int]] = set()
 
     def __init__(
         self,
@@ -38,10 +40,11 @@ class Diary(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self.calls.append(("reset", seed, options))
-        return np.zeros(self._shape), {}
+        return np.zeros(self._shape), {"fresh": True}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self.calls.append("step")
+        self.threads.add(threading.get_ident())
         if len(self.calls) == self._fail_at:
             raise ZeroDivisionError("out of pins")
         self.last_action = action
@@ -142,6 +145,7 @@ ENVS: Mapping[str, Any] = {f"lucky_test/{env.__name__}-v0": env for env in (Diar
 def diaries() -> Generator[list[Diary]]:
     """Register the envs, and return the diaries that were made of them, in order."""
     Diary.made.clear()
+    Diary.threads.clear()
     for name, entry in ENVS.items():
         gymnasium.register(name, entry, order_enforce=False)
     yield Diary.made

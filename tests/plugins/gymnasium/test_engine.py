@@ -1,12 +1,9 @@
 """Gymnasium envs as an engine: each is called as its control byte says, one exchange after the other."""
 
-import threading
-from typing import Any, ClassVar
+from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from lucky_transport.api import make, make_engine
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
@@ -14,7 +11,6 @@ from lucky_transport.errors import EngineFailed, SpecError
 from lucky_transport.host.host import Host
 from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SimulationContract
 from lucky_transport.messages.methods import method
-from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.testing.contract import EngineContract
 
 SET_SEEDS = method("BatchService/SetSeeds")
@@ -67,44 +63,18 @@ def test_an_env_has_the_id_and_the_limit_of_its_envs_and_says_that_it_draws_noth
             assert env.render() == (None, None)
 
 
-def test_a_space_with_some_unbounded_elements_survives_its_journey() -> None:
-    spec = make_engine("gymnasium:CartPole-v1", 2).spec
-    received = BatchSpec.from_json(spec.to_json())
-    assert received == spec
-    assert received.observation.space() == gymnasium.make("CartPole-v1").observation_space
-
-
-class _Threads(gymnasium.Env[Any, Any]):
-    """Notes who steps it, and says so."""
-
-    observation_space = gymnasium.spaces.Box(0, 1, (1,))
-    action_space = gymnasium.spaces.Discrete(2)
-    stepped: ClassVar[list[int]] = []
-
-    def reset(self, **_: Any) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        return np.zeros(1, np.float32), {"fresh": True}
-
-    def step(self, action: int) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        self.stepped.append(threading.get_ident())
-        return np.zeros(1, np.float32), 0.0, False, False, {"threads": len(set(self.stepped))}
-
-
 def test_envs_step_one_after_the_other_and_their_info_is_dropped(
-    caplog: pytest.LogCaptureFixture,
+    diaries: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    gymnasium.register("lucky_test/Threads-v0", lambda **_: _Threads())
-    try:
-        with make("gymnasium:lucky_test/Threads-v0", 4, transport="inproc") as env:
-            env.reset(seed=0)
-            for _ in range(5):
-                *_, info = env.step(np.zeros(4, np.int64))
-                assert "threads" not in info
-        assert len(_Threads.stepped) == 20
-        assert len(set(_Threads.stepped)) == 1  # in one thread, so one at a time
-        said = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
-        assert [one.rpartition(": ")[2] for one in said] == ["fresh", "threads"]  # each part once
-    finally:
-        del gymnasium.registry["lucky_test/Threads-v0"]
+    with make("gymnasium:lucky_test/Diary-v0", 4, transport="inproc") as env:
+        env.reset(seed=0)
+        for _ in range(5):
+            *_, info = env.step(np.zeros((4, 3), np.float32))
+            assert "note" not in info
+    assert [len(diary.calls) for diary in diaries] == [6] * 4
+    assert len(diaries[0].threads) == 1  # in one thread, so one at a time
+    said = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
+    assert [one.rpartition(": ")[2] for one in said] == ["fresh", "note"]  # each part once
 
 
 class _Driver:
