@@ -1,9 +1,8 @@
 """Both ends together: experiments are what the same worlds do in process, in whatever number and order."""
 
-import random
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -11,11 +10,11 @@ from lucky_transport import api
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleState, CartPoleWorld, CartPoleWorlds
 from lucky_transport.errors import EngineFailed, LocalProtocolError, PeerDied
 from lucky_transport.process import unique_name
-from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport_pipe.experiment import Score, Started
 from lucky_transport_pipe.instance import Instance
 from lucky_transport_pipe.line_service import LineService
 from lucky_transport_pipe.unity_instance import UnityInstance
+from tests.support.waiting import until
 
 Serving = Callable[..., Any]
 ENGINE = (sys.executable, "-m", "lucky_transport_pipe", "cartpole")
@@ -77,24 +76,6 @@ def test_a_thousand_sessions_queue_for_sixteen_slots(serving: Serving, name: str
         assert len(experiment.final_scores()) == 1200
 
 
-def test_answers_may_go_out_in_any_order_and_one_session_ahead(serving: Serving, name: str) -> None:
-    """The sequence A, A, B, which stops the original for a second each time."""
-    generator = random.Random(0)
-    with serving(slots=4), Instance(name) as instance:
-        experiment = instance.experiment("cart_pole", map(init, range(4)), state=CartPoleState)
-        ahead: set[int] = set()
-        for states in experiment.in_step():
-            for session in generator.sample(sorted(states), len(states)):
-                if session in ahead:
-                    ahead.remove(session)
-                    continue
-                experiment.command(session, CartPoleCommand(True))
-                if generator.random() < 0.3:
-                    experiment.command(session, CartPoleCommand(True))
-                    ahead.add(session)
-        assert all(score > 0 for score in experiment.final_scores())
-
-
 def test_in_step_shows_every_session_that_runs(serving: Serving, name: str) -> None:
     with serving(slots=3, stepping="barrier"), Instance(name) as instance:
         experiment = instance.experiment("cart_pole", map(init, range(5)), state=CartPoleState)
@@ -121,68 +102,40 @@ def test_several_engines_are_several_pipes() -> None:
         assert scores == [[without_a_wire(3)[1]]] * 2
 
 
-class _Broken(CartPoleWorld):
-    """Ends at its second tick. The member that it is told raises: `close` always, `score` at the end, `tick` and
-    `observe` amid.
-    """
-
-    closed: ClassVar[list[int]] = []
-
-    def __init__(self, seed: int | None, member: str) -> None:
-        super().__init__(seed, max_ticks=2)
-        self.number = seed or 0
-        self._member = member
-
-    def tick(self) -> Any:
-        if self._member == "tick":
-            raise ArithmeticError("the pole snapped")
-        return super().tick()
-
-    def observe(self) -> CartPoleState:
-        return CartPoleState(pole_angle=float("nan")) if self._member == "observe" else super().observe()
-
-    @property
-    def score(self) -> float:
-        if self.is_over and self._member == "score":
-            raise OSError("score broke")
-        return 1.0
-
-    @score.setter
-    def score(self, value: float) -> None:
-        pass
-
-    def close(self) -> None:
-        self.closed.append(self.number)
-        if self._member == "close":
-            raise OSError("close broke")
-
-
-class _BrokenWorlds(CartPoleWorlds):
-    def create(self, map_name: str, seed: int | None, options: Any) -> Any:
-        member = options.get("breaks", "")
-        return _Broken(seed, member) if member else super().create(map_name, seed, options)
-
-
 def _push(session: int, state: Any) -> Any:
     return {"MoveRight": True}
 
 
+def _break(world: Any) -> Any:
+    raise OSError("the pole snapped")
+
+
 @pytest.mark.parametrize(
-    ("member", "why"),
+    ("member", "broken", "why"),
     [
-        ("observe", "has no state to show: ValueError: CartPoleState is no JSON"),
-        ("tick", "pole snapped"),
-        ("score", "session 0 could not be ended: OSError: score broke"),
-        ("close", "session 0 could not be ended: OSError: close broke"),
+        (
+            "observe",
+            lambda world: CartPoleState(pole_angle=float("nan")),
+            "no state to show: ValueError: CartPoleState is",
+        ),
+        ("tick", _break, "pole snapped"),
+        (
+            "score",
+            property(lambda world: _break(world) if world.is_over else 1.0, lambda world, value: None),
+            "session 0 could not be ended: OSError: the pole snapped",
+        ),
+        ("close", _break, "session 0 could not be ended: OSError: the pole snapped"),
     ],
 )
 def test_a_world_that_fails_ends_the_run_with_its_error_and_the_next_run_works(
-    serving: Serving, name: str, member: str, why: str
+    serving: Serving, name: str, monkeypatch: pytest.MonkeyPatch, member: str, broken: Any, why: str
 ) -> None:
-    with serving(WorldsEngine(_BrokenWorlds(), "cartpole")), Instance(name) as instance:
-        experiment = instance.experiment("cart_pole", [{"Seed": 1, "Breaks": member}])
-        with pytest.raises(EngineFailed, match=why):
-            experiment.play(_push)
+    with serving(), Instance(name) as instance:
+        with monkeypatch.context() as breaks:
+            breaks.setattr(CartPoleWorld, member, broken, raising=False)
+            experiment = instance.experiment("cart_pole", [{"MaxTicks": 2}])
+            with pytest.raises(EngineFailed, match=why):
+                experiment.play(_push)
         with pytest.raises(LocalProtocolError, match=r"sessions \[0\] .* have not ended"):
             experiment.final_scores()
         assert instance.experiment("cart_pole", [{"MaxTicks": 2}]).play(_push) == [2.0]
@@ -191,18 +144,21 @@ def test_a_world_that_fails_ends_the_run_with_its_error_and_the_next_run_works(
 def test_a_world_that_fails_as_its_client_leaves_keeps_no_other_from_being_closed(
     serving: Serving, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_Broken, "closed", [])
-    with serving(WorldsEngine(_BrokenWorlds(), "cartpole")):
-        with Instance(name) as instance:
-            experiment = instance.experiment("cart_pole", [{"Seed": n, "Breaks": "close"} for n in (1, 2, 3)])
-            for states in experiment.in_step():
-                if states[0]["CartVelocity"]:  # each has done a tick
-                    break
-                for session in states:
-                    experiment.command(session, _push(session, None))
-        with Instance(name) as instance:
-            assert instance.experiment("cart_pole", [{"MaxTicks": 2}]).play(_push) == [2.0]
-    assert sorted(_Broken.closed) == [1, 2, 3]
+    closed: list[object] = []
+    monkeypatch.setattr(CartPoleWorld, "close", lambda world: (closed.append(world), _break(world)))
+    with serving(), Instance(name) as instance:
+        experiment = instance.experiment("cart_pole", [{}] * 3)
+        for states in experiment.in_step():
+            if states[0]["Score"]:  # each has done a tick
+                break
+            for session in states:
+                experiment.command(session, _push(session, None))
+        instance.close()
+        until(lambda: len(closed) == 3)
+        monkeypatch.undo()
+        with Instance(name) as following:
+            assert following.experiment("cart_pole", [{"MaxTicks": 2}]).play(_push) == [2.0]
+    assert len({id(world) for world in closed}) == 3
 
 
 def test_a_client_that_breaks_the_engines_end_loses_its_connection_and_the_next_one_is_served(

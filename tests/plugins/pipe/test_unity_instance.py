@@ -61,15 +61,6 @@ def test_without_a_timeout_a_line_is_waited_for_until_it_comes_or_the_engine_goe
             waiting.result()
 
 
-def test_with_a_timeout_a_silent_engine_is_an_error(unity: Callable[..., Any]) -> None:
-    with unity(no_timeout=False, timeout_s=0.05) as (u_instance, engine):
-        u_instance._timeout_s = 5.0  # pyright: ignore[reportPrivateUsage] - the start may take its time
-        running(u_instance, engine, 1)
-        u_instance._timeout_s = 0.05  # pyright: ignore[reportPrivateUsage]
-        with pytest.raises(PeerTimeout, match=r"0\.05 s"):
-            u_instance.read_line()
-
-
 def test_a_keyword_that_means_nothing_is_taken_as_in_the_original_and_named_in_the_log(
     unity: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
