@@ -162,18 +162,6 @@ def files() -> Generator[BlockFiles]:
     made.names.block("x").unlink(missing_ok=True)  # where it was made by an array alone
 
 
-def test_a_block_of_the_right_size_is_not_truncated_under_an_engine_that_has_it_mapped(files: BlockFiles) -> None:
-    path = files.names.block("x")
-    files.open("x", 4).close()
-    first = SharedArray(path, "uint8", (4096,))
-    number = os.stat(path).st_ino
-    mapped_before = first.array
-    second = SharedArray(path, "uint8", (4096,))
-    second.array[4095] = 7
-    assert os.stat(path).st_ino == number
-    assert mapped_before[4095] == 7
-
-
 def test_a_block_that_an_engine_has_made_larger_is_not_cut_under_it(files: BlockFiles) -> None:
     """HoloOcean's engine gives a lidar a larger block than its client does, and goes on with it for the next client."""
     path = files.names.block("x")

@@ -20,7 +20,7 @@ from lucky_transport.process import unique_name
 from lucky_transport_holodeck.export import write_package
 from lucky_transport_holodeck.names import REFUSED
 from lucky_transport_holodeck.sensor_types import HOLOOCEAN_SENSORS
-from tests.plugins.holodeck.conftest import SHARED, Bench, PlacedEngine
+from tests.plugins.holodeck.conftest import SHARED, Bench, PlacedEngine, a_sensor, an_agent
 from tests.plugins.holodeck.original_engine import OriginalEngine
 from tests.plugins.holodeck.peer import (
     TIMEOUT_S,
@@ -199,121 +199,70 @@ def test_the_pages_programs_run_as_pasted(holoocean: Peer, tmp_path: Path) -> No
 
 # what our client sends
 
-_HOLODECK: dict[str, Any] = {
-    "name": "everything",
-    "world": "w",
-    "package_name": "p",
-    "main_agent": "uav",
-    "window_width": 640,
-    "window_height": 480,
-    "agents": [
-        {
-            "agent_name": "uav",
-            "agent_type": "UavAgent",
-            "control_scheme": 1,
-            "location": [1.5, -2, 3],
-            "rotation": [10, 20, 30],
-            "location_randomization": [0.5, 1, 2],
-            "rotation_randomization": [5, 45, 90],
-            "sensors": [
-                {"sensor_type": "LocationSensor", "sensor_name": "here", "socket": "Head", "rotation": [1, 2, 3]},
-                {"sensor_type": "RotationSensor", "location": [0.25, 0, 0]},
-                {"sensor_type": "VelocitySensor", "existing": True},
-                {"sensor_type": "OrientationSensor", "existing": False},
-                {"sensor_type": "IMUSensor"},
-                {"sensor_type": "CollisionSensor", "configuration": None},
-                {"sensor_type": "RangeFinderSensor", "configuration": {"LaserCount": 3, "LaserDebug": True}},
-                {"sensor_type": "RangeFinderSensor", "sensor_name": "one"},
-                {"sensor_type": "RGBCamera", "configuration": {"CaptureWidth": 8, "CaptureHeight": 4}},
-                {"sensor_type": "RGBCamera", "sensor_name": "large"},
-                {"sensor_type": "ViewportCapture"},
-                {"sensor_type": "WorldNumSensor", "configuration": {"Key": "n"}},
-                {"sensor_type": "BallLocationSensor"},
-                {"sensor_type": "BallLocationSensor", "sensor_name": "ball", "configuration": {}},
-                {"sensor_type": "AbuseSensor", "configuration": {"AccelerationLimit": 300.5}},
-                {"sensor_type": "DistanceTask", "configuration": {"GoalLocation": [1, 2, 3], "Interval": 0.5}},
-                *({"sensor_type": f"{kind}Task"} for kind in ("Location", "Follow", "Avoid", "CupGame", "CleanUp")),
-            ],
-        },
-        {
-            "agent_name": "resident",
-            "agent_type": "TurtleAgent",
-            "control_scheme": 0,
-            "existing": True,
-            "sensors": [{"sensor_type": "LocationSensor"}],
-        },
-        *(
-            {
-                "agent_name": name,
-                "agent_type": kind,
-                "control_scheme": 7,
-                "sensors": [
-                    {"sensor_type": f"{what}Sensor"}
-                    for what in ("JointRotation", "Pressure", "RelativeSkeletalPosition")
-                ],
-            }
-            for name, kind in (("android", "AndroidAgent"), ("hand", "HandAgent"))
-        ),
-        {"agent_name": "sphere", "agent_type": "SphereAgent", "control_scheme": 0, "sensors": []},
-        {"agent_name": "nav", "agent_type": "NavAgent", "control_scheme": 0, "sensors": []},
-    ],
-}
-
+_WORLD = {"name": "everything", "world": "w", "window_width": 640, "window_height": 480}
+_PLACE = {"location": [1.5, -2, 3], "rotation": [10, 20, 30]}
+_NOISE = {"location_randomization": [0.5, 1, 2], "rotation_randomization": [5, 45, 90]}
+_CAMERA: dict[str, Any] = {"CaptureWidth": 8, "CaptureHeight": 4}
+_JOINTS = [{"sensor_type": f"{what}Sensor"} for what in ("JointRotation", "Pressure", "RelativeSkeletalPosition")]
+_UAV_SENSORS: list[dict[str, Any]] = [
+    {"sensor_type": "LocationSensor", "sensor_name": "here", "socket": "Head", "rotation": [1, 2, 3]},
+    {"sensor_type": "RotationSensor", "location": [0.25, 0, 0]},
+    {"sensor_type": "VelocitySensor", "existing": True},
+    {"sensor_type": "OrientationSensor", "existing": False},
+    {"sensor_type": "IMUSensor"},
+    {"sensor_type": "CollisionSensor", "configuration": None},
+    a_sensor("RangeFinderSensor", LaserCount=3, LaserDebug=True),
+    {"sensor_type": "RangeFinderSensor", "sensor_name": "one"},
+    a_sensor("RGBCamera", **_CAMERA),
+    {"sensor_type": "RGBCamera", "sensor_name": "large"},
+    {"sensor_type": "ViewportCapture"},
+    a_sensor("WorldNumSensor", Key="n"),
+    {"sensor_type": "BallLocationSensor"},
+    a_sensor("BallLocationSensor", {"sensor_name": "ball"}),
+    a_sensor("AbuseSensor", AccelerationLimit=300.5),
+    a_sensor("DistanceTask", GoalLocation=[1, 2, 3], Interval=0.5),
+    *({"sensor_type": f"{kind}Task"} for kind in ("Location", "Follow", "Avoid", "CupGame", "CleanUp")),
+]
+_HOLODECK_AGENTS = [
+    an_agent("uav", _UAV_SENSORS, **_PLACE, **_NOISE),
+    an_agent(
+        "resident", [{"sensor_type": "LocationSensor"}], agent_type="TurtleAgent", control_scheme=0, existing=True
+    ),
+    an_agent("android", _JOINTS, agent_type="AndroidAgent", control_scheme=7),
+    an_agent("hand", _JOINTS, agent_type="HandAgent", control_scheme=7),
+    an_agent("sphere", [], agent_type="SphereAgent", control_scheme=0),
+    an_agent("nav", [], agent_type="NavAgent", control_scheme=0),
+]
 _CONFIGURED: dict[str, dict[str, Any]] = {
     "ImagingSonar": {"RangeBins": 4, "AzimuthRes": 8},
-    "RaycastLidar": {"PointsPerSecond": 1000, "RotationFrequency": 20},
-    "RaycastSemanticLidar": {"PointsPerSecond": 1000, "RotationFrequency": 20},
-    "AcousticBeaconSensor": {"id": 4},
-    "OpticalModemSensor": {"id": 4},
+    **{f"Raycast{kind}": {"PointsPerSecond": 1000, "RotationFrequency": 20} for kind in ("Lidar", "SemanticLidar")},
+    **{kind: {"id": 4} for kind in ("AcousticBeaconSensor", "OpticalModemSensor")},
 }
-_HOLOOCEAN: dict[str, Any] = {
-    "name": "everything",
-    "world": "w",
-    "ticks_per_sec": 60,
-    "frames_per_sec": 30,
-    "window_width": 640,
-    "window_height": 480,
-    "env_min": [-1, -2, -3],
-    "env_max": [1, 2, 3],
-    "octree_min": 0.1,
-    "octree_max": 5,
-    "agents": [
-        {
-            "agent_name": "auv",
-            "agent_type": "HoveringAUV",
-            "control_scheme": 1,
-            "location": [1.5, -2, 3],
-            "rotation": [10, 20, 30],
-            "location_randomization": [0.5, 1, 2],
-            "rotation_randomization": [5, 45, 90],
-            "sensors": [
-                *(
-                    {"sensor_type": kind, "configuration": dict(_CONFIGURED.get(kind, {}))}
-                    for kind in sorted(HOLOOCEAN_SENSORS)
-                ),
-                {"sensor_type": "IMUSensor", "socket": "IMUSocket", "configuration": {"ReturnBias": True}},
-                {"sensor_type": "RGBCamera", "configuration": {"CaptureWidth": 8, "CaptureHeight": 4}, "Hz": 20},
-                {"sensor_type": "SinglebeamSonar", "sensor_name": "slow", "configuration": {}, "Hz": 7},
-                {
-                    "sensor_type": "DVLSensor",
-                    "sensor_name": "light",
-                    "configuration": {},
-                    "Hz": 5,
-                    "rotation": [1, 2, 3],
-                },
-            ],
-        },
-        *(
-            {"agent_name": kind, "agent_type": kind, "control_scheme": 2, "sensors": []}
-            for kind in ("BlueROV2", "ScubaDiver", "FixedWing", "TorpedoAUV", "CougUV", "SurfaceVessel")
-        ),
-        {"agent_name": "uav", "agent_type": "UavAgent", "control_scheme": 0, "sensors": []},
-    ],
+_AUV_SENSORS = [
+    *(a_sensor(kind, **_CONFIGURED.get(kind, {})) for kind in sorted(HOLOOCEAN_SENSORS)),
+    a_sensor("IMUSensor", {"socket": "IMUSocket"}, ReturnBias=True),
+    a_sensor("RGBCamera", {"Hz": 20}, **_CAMERA),
+    a_sensor("SinglebeamSonar", {"sensor_name": "slow", "Hz": 7}),
+    a_sensor("DVLSensor", {"sensor_name": "light", "Hz": 5, "rotation": [1, 2, 3]}),
+]
+_HOLOOCEAN_AGENTS = [
+    an_agent("auv", _AUV_SENSORS, agent_type="HoveringAUV", **_PLACE, **_NOISE),
+    *(
+        an_agent(kind, [], agent_type=kind, control_scheme=2)
+        for kind in ("BlueROV2", "ScubaDiver", "FixedWing", "TorpedoAUV", "CougUV", "SurfaceVessel")
+    ),
+    an_agent("uav", [], control_scheme=0),
+]
+_RATES = {"ticks_per_sec": 60, "frames_per_sec": 30}
+_OCTREE = {"env_min": [-1, -2, -3], "env_max": [1, 2, 3], "octree_min": 0.1, "octree_max": 5}
+_SCENARIOS: dict[str, dict[str, Any]] = {
+    "holodeck": {**_WORLD, "package_name": "p", "main_agent": "uav", "agents": _HOLODECK_AGENTS},
+    "holoocean": {**_WORLD, **_RATES, **_OCTREE, "agents": _HOLOOCEAN_AGENTS},
 }
 
 
 def test_a_scenario_with_every_key_and_sensor_is_sent_as_it_sends_it(peer: Peer, bench: Bench, tmp_path: Path) -> None:
-    scenario = _HOLODECK if peer.name == "holodeck" else _HOLOOCEAN
+    scenario = _SCENARIOS[peer.name]
     path = tmp_path / "everything.json"
     path.write_text(json.dumps(scenario))
     theirs, ours = bench.original("resident"), bench.original("resident")
