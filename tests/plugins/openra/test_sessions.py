@@ -135,11 +135,6 @@ def test_what_the_bridge_cannot_carry_is_refused(door: Any, what: str) -> None:
     assert door.latest(door.create()).ticks == 0
 
 
-def test_an_engine_without_sessions_says_so(serve: Serve, sessions: Any) -> None:
-    with pytest.raises(Unimplemented, match="engine 'toy' has no sessions"):
-        sessions(serve("toy")).create()
-
-
 def test_sessions_end_with_the_client_that_created_them(serve: Serve, sessions: Any) -> None:
     serving = serve()
     door = sessions(serving)

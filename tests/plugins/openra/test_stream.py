@@ -17,7 +17,7 @@ import grpc
 
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Busy, ClosedError, PeerDied, PeerTimeout, SessionEnded
+from lucky_transport.errors import Busy, ClosedError, PeerTimeout, SessionEnded
 from lucky_transport.serving import Serving
 from lucky_transport_openra import _pb
 from lucky_transport_openra.bridge import Bridge
@@ -253,15 +253,6 @@ def test_closing_wakes_a_reader(watch: Any) -> None:
     closing.join(PATIENCE_S)
     with pytest.raises(ClosedError):
         stream.act([_pb.AgentAction()])
-
-
-def test_an_engine_that_is_gone_ends_every_wait(serve: Serve, watch: Any) -> None:
-    serving = serve(rate=100)
-    _, stream = watch(serving)
-    stream.latest()
-    serving.stop()
-    with pytest.raises((PeerDied, SessionEnded)):
-        stream.latest(1 << 30, Deadline(10))
 
 
 def test_a_named_session_is_streamed_and_outlives_its_stream(serve: Serve, sessions: Any) -> None:
