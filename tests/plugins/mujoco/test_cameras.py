@@ -267,12 +267,3 @@ def test_so_many_drawings_fit_and_one_more_needs_a_clear_picture(drawing: Any) -
     assert count(look(drawing), True, False, False) > 20
     assert not draw(drawing, line(0.6))
     assert draw(drawing, line(0.6), clear=True)
-
-
-def test_drawing_changes_nothing_in_the_simulation(robots: Callable[..., Any]) -> None:
-    drawn, plain = robots(1, renderer="rays"), robots(1)
-    for batch in (drawn, plain):
-        batch.reset()
-    assert draw(drawn, line(0.3), command=m.DebugVelocityCommand(m.DebugVector3(), 1, 1, 1, 1))
-    look(drawn)
-    assert drawn.step(0.2).observations.tobytes() == plain.step(0.2).observations.tobytes()

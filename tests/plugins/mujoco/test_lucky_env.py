@@ -83,24 +83,20 @@ def test_a_randomisation_takes_effect_however_it_is_given(endpoint: str, given: 
         ({"randomization_cfg": {"friktion": 1}}, SpecError, "unknown randomisation friktion.*friction_range"),
         ({"randomization_cfg": {"joint_position_noise": "much"}}, TypeError, "joint_position_noise.*'much'"),
         ({"reward_terms": ["trakc_lin"]}, EngineFailed, "trakc_lin"),
+        ({"endpoint": "shm://lucky_nobody", "timeout": 0.1}, NotReachable, "lucky_nobody"),
     ],
 )
 def test_what_it_cannot_be_made_with_is_refused(
     endpoint: str, wrong: dict[str, Any], kind: type[Exception], words: str
 ) -> None:
     with pytest.raises(kind, match=words):
-        LuckyEnv(**wrong, endpoint=endpoint)
+        LuckyEnv(**dict[str, Any](endpoint=endpoint) | wrong)
 
 
 def test_the_engine_is_where_the_configuration_says(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUCKY_ENDPOINT", endpoint)
     with LuckyEnv(port=1) as env:  # the port of another program's gRPC server counts no more
         env.reset()
-
-
-def test_without_an_engine_it_says_so_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(NotReachable, match="lucky_nobody"):
-        LuckyEnv(endpoint="shm://lucky_nobody", timeout=0.1)
 
 
 def test_after_close_it_refuses_to_step_and_closes_again(endpoint: str) -> None:

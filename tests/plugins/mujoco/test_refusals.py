@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from lucky_transport import messages as m
 from lucky_transport.errors import TransportError
-from lucky_transport.messages.methods import method
+from lucky_transport.messages.methods import METHODS, method
 from tests.plugins.mujoco.conftest import ROBOT, SWAY, TROT
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
@@ -70,37 +71,18 @@ def lines(count: int, **point: float) -> Any:
 
 
 #: Methods of a slot, which refuse an unknown robot and an unknown slot.
-SLOT_METHODS: dict[str, Callable[[m.EntityId, int], Any]] = {
-    "SetPolicyActive": lambda entity, slot: m.SetPolicyActiveRequest(entity, slot, True),
-    "SetPolicyDescriptor": lambda entity, slot: m.SetPolicyDescriptorRequest(entity, slot, ""),
-    "SetPolicyDrivenJoints": lambda entity, slot: m.SetPolicyDrivenJointsRequest(entity, slot, []),
-    "SetPolicyClampObservation": lambda entity, slot: m.SetPolicyClampObservationRequest(entity, slot, True),
-    "SetPolicyPriority": lambda entity, slot: m.SetPolicyPriorityRequest(entity, slot, 1),
-    "SetPolicyCommandFloat": lambda entity, slot: m.SetPolicyCommandFloatRequest(entity, slot, 1, 1.0),
-    "SetPolicyCommandBool": lambda entity, slot: m.SetPolicyCommandBoolRequest(entity, slot, 4, True),
-    "SetPolicyGains": lambda entity, slot: m.SetPolicyGainsRequest(entity, slot, []),
-    "ClearPolicyGains": m.ClearPolicyGainsRequest,
-    "GetPolicyCommandFloat": lambda entity, slot: m.GetPolicyCommandFloatRequest(entity, slot, 1),
-    "GetPolicyCommandBool": lambda entity, slot: m.GetPolicyCommandBoolRequest(entity, slot, 4),
-    "GetPolicyBasePose": m.GetPolicyBasePoseRequest,
-    "GetPolicyLastAction": m.GetPolicyLastActionRequest,
-    "StreamPolicySlotState": m.StreamPolicySlotStateRequest,
-}
+SLOT_METHODS = [row for row in METHODS if any(item.name == "slot_id" for item in fields(row.request))]
 
 #: Service -> (method, request or what makes it, words of the refusal; those that are raised begin with their class).
 REFUSALS: dict[str, list[tuple[str, Any, str]]] = {
     "AgentService": [
         *(
-            (name, make(NOBODY, TROT), "entity 1 has no robot controller; robots are entities 1000000 to 1000001")
-            for name, make in SLOT_METHODS.items()
+            (row.short_name, row.request(NOBODY, TROT), "no robot controller; robots are entities 1000000 to 1000001")
+            for row in SLOT_METHODS
         ),
-        *((name, make(ROBOT, 999), "no slot 999; there are 1 (Trot), 2") for name, make in SLOT_METHODS.items()),
+        *((row.short_name, row.request(ROBOT, 999), "no slot 999; there are 1 (Trot), 2") for row in SLOT_METHODS),
         ("StreamRobotController", m.StreamRobotControllerRequest(NOBODY), "UnknownName: entity 1 has no robot"),
-        (
-            "SetPolicyDescriptor",
-            m.SetPolicyDescriptorRequest(ROBOT, TROT, TROTT),
-            "did you mean 'policies/quadruped_trot",
-        ),
+        ("SetPolicyDescriptor", m.SetPolicyDescriptorRequest(ROBOT, TROT, TROTT), "mean 'policies/quadruped_trot."),
         ("SetPolicyDrivenJoints", driven(TROT, HIP, "FL_hip"), "drives no joint 'FL_hip'; did you mean 'FL_hip_joint"),
         ("SetPolicyDrivenJoints", driven(SWAY, "FL_calf_joint"), "policy 'sway' drives no joint 'FL_calf_joint'"),
         ("SetPolicyDrivenJoints", driven(TROT, HIP, HIP), "is named twice"),

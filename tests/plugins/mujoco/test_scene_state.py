@@ -88,19 +88,14 @@ def test_the_full_state_is_the_state_of_the_shown_world(robots: Callable[..., An
     assert answer.success
     assert answer.state.qpos == physics.qpos[0].tolist()
     assert answer.state.qvel == physics.qvel[0].tolist()
-    assert answer.state.ctrl == batch.engine.world.ctrl[0].tolist()
+    actions = batch.engine.world.actions[0].astype(float)
+    targets = physics.models[0].key_ctrl[0] + 0.5 * actions  # what the motors were given
+    assert answer.state.ctrl == pytest.approx(targets.tolist(), abs=1e-12)
     assert answer.state.time == pytest.approx(0.04)  # the tick of the reset, and one step
     assert answer.state.frame_number == 2
-    assert (answer.included_joint_indices, answer.included_actuator_indices) == ([], [])
-
-
-def test_the_controls_are_the_targets_the_motors_were_given(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    batch.reset()
-    actions = np.random.default_rng(1).uniform(-0.5, 0.5, (1, 12)).astype(np.float32)
-    batch.step(actions)
-    expected = batch.engine.physics.models[0].key_ctrl[0] + 0.5 * actions[0].astype(float)
-    assert full_state(batch).state.ctrl == pytest.approx(expected.tolist(), abs=1e-12)
+    for each in (answer, full_state(batch, filter_by_slot_id=0)):
+        assert (each.included_joint_indices, each.included_actuator_indices) == ([], [])
+    assert full_state(batch, include_only_unclaimed_joints=True).included_joint_indices == [0]  # of the agent's
 
 
 @pytest.mark.parametrize(
@@ -139,21 +134,12 @@ def test_filters_leave_the_joints_that_pass_in_the_models_order(robots: Callable
     assert both.included_joint_indices == list(range(13))
 
 
-def test_what_an_agent_drives_is_not_unclaimed(robots: Callable[..., Any]) -> None:
-    batch = moved(robots(1))
-    assert full_state(batch, include_only_unclaimed_joints=True).included_joint_indices == [0]
-
-
 def test_a_slots_filter_leaves_the_joints_it_drives_active_or_not(robots: Callable[..., Any]) -> None:
     batch = robots(1)
     assert full_state(batch, filter_by_slot_id=SWAY).included_joint_indices == [1, 4, 7, 10]
     batch.activate(STAND, joints=["RR_calf_joint"])
     assert full_state(batch, filter_by_slot_id=STAND).included_joint_indices == [12]
     assert full_state(batch, include_only_policy_claimed_joints=True).included_joint_indices == [12]
-
-
-def test_an_empty_filter_is_none(robots: Callable[..., Any]) -> None:
-    assert full_state(robots(1), filter_by_slot_id=0).included_joint_indices == []
 
 
 def test_a_stream_of_states_follows_the_world(robots: Callable[..., Any]) -> None:

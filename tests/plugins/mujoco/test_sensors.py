@@ -197,6 +197,9 @@ def test_streams_and_steps_side_by_side_give_the_trajectory_of_steps_alone(robot
     viewer = threading.Thread(target=watch)
     viewer.start()
     try:
+        line = m.DebugLine(m.DebugVector3(-0.5, 0, 0.3), m.DebugVector3(0.5, 0, 0.3))
+        command = m.DebugVelocityCommand(m.DebugVector3(), 1, 1, 1, 1)
+        assert watched.ask(m.DebugDrawRequest([line], [], command)).success
         for batch in (watched, alone):
             batch.reset()
         for actions in np.random.default_rng(1).normal(size=(60, 2, 12)):

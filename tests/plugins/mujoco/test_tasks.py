@@ -231,11 +231,7 @@ def test_commands_ask_for_walking_and_change(robots: Callable[..., Any]) -> None
         assert (command[:, 0] >= 0.4).all()
         assert (command[:, 0] <= 1.0).all()
     assert (first != later).all()
-
-
-def test_empty_ranges_and_no_contract_mean_the_tasks_own(robots: Callable[..., Any]) -> None:
-    batch = robots(8, WALK)
-    batch.randomize(joint_position_noise=0.1)
+    batch.randomize(joint_position_noise=0.1)  # an empty range means the task's own
     assert (batch.seen(batch.reset(), "velocity_command")[:, 0] >= 0.4).all()
     batch.randomize(vel_command_x_range=[-0.3, -0.2])
     assert (batch.seen(batch.reset(), "velocity_command")[:, 0] <= -0.2).all()
