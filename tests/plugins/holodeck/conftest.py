@@ -50,7 +50,7 @@ _HOLOOCEAN = os.environ.get("LUCKY_PEER_HOLOOCEAN", "")
 class PlacedEngine(Engine):
     """Each env counts its ticks and shows its last action; its agent has a place that SceneService knows.
 
-    An episode terminates when the first action value is above 9. `fails`: it raises in every step.
+    An episode terminates when the first action value is above 9.
     """
 
     def __init__(self, num_envs: int = 1, *, hold: bool = True) -> None:
@@ -66,7 +66,6 @@ class PlacedEngine(Engine):
         )
         self.resets = np.zeros(num_envs, int)
         self.places = [Transform(Vec3(), Quat(w=1.0)) for _ in range(num_envs)]
-        self.fails = False
         self._ticks = np.zeros(num_envs)
         self._buffers: Buffers
 
@@ -92,8 +91,6 @@ class PlacedEngine(Engine):
         self._buffers = buffers
 
     def step(self, control: NDArray[np.uint8] | None) -> None:
-        if self.fails:
-            raise ArithmeticError("the placed engine was asked to fail")
         control = np.zeros(self.spec.num_envs, np.uint8) if control is None else control
         out = self._buffers
         reset, steps = (control & RESET) != 0, (control & (RESET | HOLD)) == 0

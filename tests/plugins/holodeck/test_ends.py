@@ -39,16 +39,11 @@ def check_fresh_client(bench: Bench) -> None:
 # clients that end
 
 
-def test_one_client_after_the_other_attaches_to_a_running_engine(bench: Bench) -> None:
-    bench.serve(PlacedEngine())
-    for _ in range(3):
-        check_fresh_client(bench)
-
-
 def test_a_client_that_was_dropped_without_a_goodbye_hinders_nobody(bench: Bench) -> None:
     """In the original the next one waits without end: the last one has taken the turn with it."""
     bench.drive()  # it stays open until the end of the test
-    check_fresh_client(bench)
+    for _ in range(3):
+        check_fresh_client(bench)
 
 
 def test_a_client_that_leaves_as_the_original_does_finds_the_engine_again(bench: Bench) -> None:

@@ -156,20 +156,6 @@ def test_a_reset_discards_commands_that_wait(bench: Bench, caplog: pytest.LogCap
     assert "'Before'" not in caplog.text
 
 
-def test_a_failing_engine_ends_the_episode_and_the_next_reset_tries_again(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    engine = PlacedEngine()
-    world = bench.drive(engine=engine)
-    engine.fails = True
-    assert world.step([0, 0, 0, 0])[1:] == (0.0, True)
-    assert "asked to fail" in caplog.text
-    engine.fails = False
-    assert world.step([0, 0, 0, 0])[1:] == (0.0, True)
-    world.reset()
-    assert world.step([0, 0, 0, 0])[1:] == (1.0, False)
-
-
 def test_a_client_that_cuts_its_blocks_does_not_kill_the_engine(bench: Bench) -> None:
     world = bench.drive()
     for key in ("a", "a_teleport_flag", f"a_{_OBSERVATION}_sensor_data", "command_buffer"):
@@ -209,15 +195,20 @@ def _break_down(*_: object) -> None:
     raise ArithmeticError("the places are lost")
 
 
-def test_an_engine_that_fails_while_it_shows_ends_the_episode_and_the_next_reset_tries_again(
-    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("fails", "words"), [("step", "failed in step: TypeError"), ("show", "the places are lost")])
+def test_an_engine_that_fails_ends_the_episode_and_the_next_reset_tries_again(
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, fails: str, words: str
 ) -> None:
-    world = bench.drive()
+    engine = PlacedEngine()
+    world = bench.drive(engine=engine)
     with monkeypatch.context() as broken:
-        broken.setattr("lucky_transport_holodeck.poses.Poses.refresh", _break_down)
+        if fails == "show":
+            broken.setattr("lucky_transport_holodeck.poses.Poses.refresh", _break_down)
+        else:
+            broken.setattr(engine, "_ticks", None)
         for _ in range(3):
             world.tick()
-    assert caplog.text.count("the places are lost") == 1
+    assert caplog.text.count(words) == 1
     assert world.step([0, 0, 0, 0])[1:] == (0.0, True)
     world.reset()
     assert world.step([0, 0, 0, 0])[1:] == (1.0, False)
