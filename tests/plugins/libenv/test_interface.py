@@ -242,9 +242,16 @@ STRUCTURES = {
 }
 
 
-def test_structures_have_the_sizes_that_gym3_has() -> None:
+def test_structures_have_the_sizes_and_offsets_that_gym3_has() -> None:
     sizes = {name: ctypes.sizeof(structure) for name, structure in STRUCTURES.items()}
     assert sizes == {"libenv_tensortype": 212, "libenv_option": 144, "libenv_options": 16, "libenv_buffers": 40}
+    offsets = [{field: getattr(each, field).offset for field, _ in each._fields_} for each in STRUCTURES.values()]
+    assert offsets == [
+        {"name": 0, "scalar_type": 128, "dtype": 132, "shape": 136, "ndim": 200, "low": 204, "high": 208},
+        {"name": 0, "dtype": 128, "count": 132, "data": 136},
+        {"items": 0, "count": 8},
+        {"ob": 0, "rew": 8, "first": 16, "info": 24, "ac": 32},
+    ]
 
 
 _STATE = (c_int, (c_void_p, c_int, c_void_p, c_int))
