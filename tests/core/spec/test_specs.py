@@ -1,20 +1,25 @@
-"""A batch spec says everything once, survives its journey as JSON, and refuses what cannot travel."""
+"""A batch spec says everything once, its parts too, survives its journey as JSON, and refuses what cannot travel."""
 
+import copy
 import inspect
 import json
 import math
+import re
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import SpecError
-from lucky_transport.spec.batch_spec import DTYPES, ArraySpec, BatchSpec, Part, total_reward
+from lucky_transport.spec.batch_spec import DTYPES, ArraySpec, BatchSpec, total_reward
+from lucky_transport.spec.composite import Part, Path, flat, pack, place, unpack, views
+from lucky_transport.spec.spaces import array_of, space_of
 
 VERSION = version("lucky-transport")
 NAMES = st.text(min_size=1, max_size=8)
@@ -60,13 +65,6 @@ def _spec(**changes: Any) -> BatchSpec:
 
 
 @given(batch_specs())
-def test_a_spec_survives_its_journey_as_json(spec: BatchSpec) -> None:
-    back = BatchSpec.from_json(spec.to_json())
-    assert back == spec
-    assert back.to_json() == spec.to_json()
-
-
-@given(batch_specs())
 def test_unknown_keys_of_a_newer_peer_are_ignored(spec: BatchSpec) -> None:
     plain = json.loads(spec.to_json()) | {"from_the_future": [1, 2]}
     plain["observation"]["also_new"] = True
@@ -101,32 +99,6 @@ JSON = st.recursive(
 def test_hostile_text_is_a_spec_error_and_nothing_else(text: str | bytes) -> None:
     with pytest.raises(SpecError):
         BatchSpec.from_json(text)
-
-
-@given(key=st.sampled_from(sorted(json.loads(_spec().to_json()))), value=JSON)
-def test_a_spec_with_one_hostile_value_is_a_spec_or_a_spec_error(key: str, value: Any) -> None:
-    text = json.dumps(json.loads(_spec(termination_terms=("t",)).to_json()) | {key: value})
-    try:
-        spec = BatchSpec.from_json(text)
-    except SpecError:
-        return
-    assert type(spec.num_envs) is int
-    assert type(spec.hold) is bool
-    assert isinstance(spec.attributes, dict)
-    assert all(type(name) is str for name in (spec.engine, *spec.reward_terms, *spec.termination_terms))
-    assert BatchSpec.from_json(spec.to_json()) == spec
-
-
-@given(key=st.sampled_from(["dtype", "shape", "low", "high", "n", "kind"]), value=JSON)
-def test_an_array_spec_with_one_hostile_value_is_a_spec_or_a_spec_error(key: str, value: Any) -> None:
-    plain = json.loads(_spec().to_json())
-    plain["observation"][key] = value
-    try:
-        spec = BatchSpec.from_json(json.dumps(plain))
-    except SpecError:
-        return
-    assert all(type(extent) is int for extent in spec.observation.shape)
-    assert BatchSpec.from_json(spec.to_json()) == spec
 
 
 @pytest.mark.parametrize(
@@ -217,3 +189,259 @@ def test_the_total_reward_is_added_in_manifest_order() -> None:
     assert math.fsum([1e8, 1.0, -1e8]) == 1.0
     reordered = np.array([[1e8], [-1e8], [1.0], [5.0]], np.float32)
     assert total_reward(reordered, 3).tolist() == [1.0]
+
+
+ARRAYS = st.builds(
+    ArraySpec, st.sampled_from(DTYPES), st.lists(st.integers(1, 5), max_size=3).map(tuple), st.none(), st.none()
+)
+KEYS = st.text(max_size=4)
+
+
+def trees(names: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    """Return array specs, nested in dicts with these names and in tuples."""
+    return st.recursive(
+        ARRAYS,
+        lambda inner: (
+            st.dictionaries(names, inner, min_size=1, max_size=4) | st.lists(inner, min_size=1, max_size=3).map(tuple)
+        ),
+        max_leaves=8,
+    )
+
+
+TREES = trees(KEYS)
+INFOS = trees(KEYS.filter(lambda name: not name.startswith("_")))  # of an info these are masks
+
+
+def parts_of(tree: Any, at: Path = ()) -> list[Part]:
+    """Return the parts that are nested like `tree`, whose ends are array specs."""
+    if isinstance(tree, ArraySpec):
+        return [Part(at, tree)]
+    branches = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    return [part for key, branch in branches for part in parts_of(branch, (*at, key))]
+
+
+def spec_of(parts: list[Part], infos: list[Part] | None = None, num_envs: int = 2) -> BatchSpec:
+    observation, observation_parts, info_parts = pack(parts, infos or [])
+    return BatchSpec(
+        "e", num_envs, observation, ArraySpec(), observation_parts=observation_parts, info_parts=info_parts
+    )
+
+
+A, B = Part(("a",), ArraySpec("float64", (3,))), Part(("b", 0), ArraySpec("uint8", (65,)))
+
+
+def test_parts_lie_in_order_on_boundaries_of_64_bytes_and_infos_behind() -> None:
+    array, parts, infos = pack([A, B], [Part(("level",), ArraySpec("int32"))])
+    assert [part.offset for part in (*parts, *infos)] == [0, 64, 192]
+    assert array == ArraySpec("uint8", (256,))
+
+
+@given(TREES, st.integers(1, 4), st.randoms(use_true_random=False))
+def test_what_is_written_into_a_view_is_in_the_row_and_nowhere_else(tree: Any, rows: int, random: Any) -> None:
+    array, parts, _ = pack(parts_of(tree))
+    memory = np.zeros((rows, array.size), np.uint8)
+    found = views(memory, parts)
+    written: dict[Path, bytes] = {}
+    for part in random.sample(parts, len(parts)):
+        view = found[part.path]
+        assert (view.dtype, view.shape) == (np.dtype(part.array.dtype), (rows, *part.array.shape))
+        assert np.shares_memory(view, memory)
+        view[...] = (
+            np.frombuffer(random.randbytes(view.nbytes), np.uint8).reshape(-1).view(view.dtype).reshape(view.shape)
+        )
+        written[part.path] = view.tobytes()
+    assert {
+        part.path: view.tobytes() for part, view in zip(parts, views(memory, parts).values(), strict=True)
+    } == written
+    used = sum(part.array.size_bytes for part in parts)
+    assert np.count_nonzero(memory) <= rows * used
+
+
+def test_views_of_one_row_have_no_batch_axis_and_addresses_on_boundaries() -> None:
+    array, parts, _ = pack([A, B])
+    memory = np.zeros((4, array.size), np.uint8)
+    for row in memory:
+        a, b = views(row, parts).values()
+        assert (a.shape, b.shape) == ((3,), (65,))
+        assert (a.ctypes.data - memory.ctypes.data) % 64 == (b.ctypes.data - memory.ctypes.data) % 64 == 0
+
+
+def test_nested_views_have_the_names_in_order_and_tuples_where_paths_count() -> None:
+    array, parts, _ = pack([Part(("z",), ArraySpec()), Part(("b", 0), ArraySpec()), Part(("b", 1, "c"), ArraySpec())])
+    found = unpack(np.zeros((1, array.size), np.uint8), parts)
+    assert list(found) == ["z", "b"]
+    assert isinstance(found["b"], tuple)
+    assert list(flat("x", found)) == ['x["z"]', 'x["b"][0]', 'x["b"][1]["c"]']
+
+
+@pytest.mark.parametrize(
+    ("paths", "text"),
+    [
+        ([], "row has no parts"),
+        ([("a",), ("a",)], 'row["a"] is named by 2 parts'),
+        ([("a",), ("a", "b")], 'row["a"] is named by 2 parts'),
+        ([(), ("a",)], "row is named by 2 parts"),
+        ([("a",), (0,)], "row has parts ['a', 0]: expected names, or places 0, 1, 2"),
+        ([(1,), (0,)], "row has parts [1, 0]: expected names, or places 0, 1, 2"),
+        ([("a", 1)], 'row["a"] has parts [1]: expected names, or places 0, 1, 2'),
+        ([("a",) * 33], "is nested deeper than 32 levels"),
+    ],
+)
+def test_paths_that_make_no_nest_are_refused_by_their_place(paths: list[Path], text: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(text.replace("row", "spec"))):
+        pack([Part(path, ArraySpec()) for path in paths])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [("reward_terms",), ("termination_terms",), ("final_obs",), ("final_info", "x"), ("_mine",), ("clock", "_x")],
+)
+def test_an_info_part_may_not_take_a_name_that_means_something_else(path: Path) -> None:
+    with pytest.raises(SpecError, match=re.escape(f"{place('info', path)}: the name is taken")):
+        pack([A], [Part(path, ArraySpec())])
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"offset": 32}, "lies at byte 32"),
+        ({"offset": -64}, "lies at byte -64"),
+        ({"offset": 128}, "lies at byte 128 .* of a row of 128"),
+        ({"array": ArraySpec("float64", (9,))}, r'observation\["b"\]\[0\] lies at byte 64 .* with 72 taken'),
+    ],
+)
+def test_a_part_that_does_not_lie_where_it_must_is_refused(changes: dict[str, Any], text: str) -> None:
+    spec = spec_of([A, Part(("b", 0), ArraySpec("uint8"))])
+    with pytest.raises(SpecError, match=text):
+        replace(spec, observation_parts=(replace(spec.observation_parts[0], **changes), spec.observation_parts[1]))
+
+
+@pytest.mark.parametrize(
+    "array", [ArraySpec("float32", (32,)), ArraySpec("uint8", (100,)), ArraySpec("uint8", (64, 2))]
+)
+def test_only_a_row_of_bytes_can_have_parts(array: ArraySpec) -> None:
+    spec = spec_of([A])
+    with pytest.raises(SpecError, match=r"observation: with parts .* travels, expected uint8 \(row_bytes,\)"):
+        replace(spec, observation=array)
+
+
+# --- as JSON ---
+
+
+def test_a_spec_without_parts_is_spelled_as_it_always_was() -> None:
+    plain = json.loads(BatchSpec("e", 1, ArraySpec(), ArraySpec()).to_json())
+    assert not [key for key in plain if "part" in key]
+    assert sorted(plain["observation"]) == ["dtype", "high", "low", "n", "shape"]
+
+
+# --- Gymnasium's spaces ---
+
+NESTED = Dict(
+    {
+        "camera": Dict({"left": Box(0, 255, (2, 3, 3), np.uint8), "right": Box(0, 1, (4,), np.float64)}),
+        "arms": Tuple([Box(-1, 1, (2,)), Discrete(3, start=-1), MultiBinary(4)]),
+        "gears": MultiDiscrete(np.array([[2, 3], [4, 5]]), start=np.array([[0, 1], [-3, 0]])),
+        "lamps": MultiBinary([2, 2]),
+    }
+)
+
+
+@pytest.mark.parametrize("space", [NESTED, Tuple([NESTED, Discrete(2)]), Dict({"only": MultiBinary(3)})], ids=str)
+def test_a_nested_space_survives_becoming_parts_and_json(space: gymnasium.Space[Any]) -> None:
+    array, parts = array_of("action", space)
+    spec = BatchSpec("e", 3, ArraySpec(), array, action_parts=parts)
+    assert BatchSpec.from_json(spec.to_json()).action_space() == space
+
+
+@pytest.mark.parametrize("space", [Box(-1, 1, (3,)), Discrete(3), MultiBinary(2), MultiDiscrete([2, 2])], ids=str)
+def test_a_space_of_one_array_has_no_parts(space: gymnasium.Space[Any]) -> None:
+    array, parts = array_of("action", space)
+    assert parts == ()
+    assert space_of("action", array, parts) == space
+
+
+@pytest.mark.parametrize(
+    ("space", "text"),
+    [
+        (Text(4), "action: Text spaces cannot travel yet; wrap the env"),
+        (Dict({"a": Tuple([Discrete(2), Graph(Discrete(2), None)])}), 'action["a"][1]: Graph spaces cannot travel'),
+        (Dict({"a": Sequence(Discrete(2))}), 'action["a"]: Sequence spaces cannot travel'),
+        (Dict({"a": Dict({})}), 'action["a"] is an empty Dict'),
+        (Tuple([]), "action is an empty Tuple"),
+        (Dict({1: Discrete(2)}), "action has the key 1; the keys of a Dict must be strings"),  # pyright: ignore
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_cannot_travel_is_refused_by_name_and_place(space: gymnasium.Space[Any], text: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(text)):
+        array_of("action", space)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"kind": "Sparse"}, "kind 'Sparse': expected one of"),
+        ({"kind": "MultiDiscrete", "low": 0}, "a MultiDiscrete of int64 with bounds 0 to None is none"),
+        ({"kind": "MultiDiscrete", "low": 2, "high": 1}, "with bounds 2 to 1 is none"),
+        ({"kind": "MultiDiscrete", "low": 0, "high": 1 << 63}, "with bounds 0 to 9223372036854775808 is none"),
+        ({"kind": "MultiDiscrete", "low": 0, "high": 1.5}, "with bounds 0 to 1.5 is none"),
+        ({"kind": "MultiBinary", "low": 0, "high": 1}, "a MultiBinary is int8 from 0 to 1, not int64"),
+    ],
+)
+def test_a_kind_that_does_not_fit_its_numbers_is_refused(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(SpecError, match=text):
+        ArraySpec("int64", (2,), **changes)
+
+
+def test_a_kind_of_a_newer_peer_is_seen_as_a_box() -> None:
+    plain = ArraySpec("int8", (3,), 0, 1, kind="MultiBinary").to_plain() | {"kind": "MultiQuantum"}
+    assert ArraySpec.from_plain(plain) == ArraySpec("int8", (3,), 0, 1)
+
+
+def test_info_parts_need_names() -> None:
+    with pytest.raises(SpecError, match="info parts need names"):
+        pack([A], [Part((0,), ArraySpec())])
+
+
+@given(
+    batch_specs()
+    | st.builds(
+        lambda tree, infos: spec_of(parts_of(tree), parts_of(infos)), TREES, INFOS.map(lambda tree: {"info": tree})
+    )
+    | TREES.map(lambda tree: spec_of(parts_of(tree)))
+)
+def test_a_spec_survives_its_journey_as_json(spec: BatchSpec) -> None:
+    back = BatchSpec.from_json(spec.to_json())
+    assert back == spec
+    assert back.to_json() == spec.to_json()
+
+
+HOSTILE = json.loads(replace(spec_of([A, B]), termination_terms=("t",)).to_json())
+#: Where a value may be hostile: a key of the spec, of its observation, or of one of its parts.
+PLACES: list[tuple[Any, ...]] = [
+    *((key,) for key in HOSTILE),
+    *(("observation", key) for key in HOSTILE["observation"]),
+    *(("observation_parts", which, key) for which in (0, 1) for key in ("path", "array", "offset", "new")),
+]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=repr)
+@given(value=JSON)
+def test_a_spec_with_one_hostile_value_is_a_spec_or_a_spec_error(place: tuple[Any, ...], value: Any) -> None:
+    plain = copy.deepcopy(HOSTILE)
+    holder = plain
+    for key in place[:-1]:
+        holder = holder[key]
+    holder[place[-1]] = value
+    try:
+        spec = BatchSpec.from_json(json.dumps(plain))
+    except SpecError:
+        return
+    assert type(spec.num_envs) is int
+    assert type(spec.hold) is bool
+    assert isinstance(spec.attributes, dict)
+    assert all(type(name) is str for name in (spec.engine, *spec.reward_terms, *spec.termination_terms))
+    assert all(type(extent) is int for extent in spec.observation.shape)
+    assert BatchSpec.from_json(spec.to_json()) == spec
+    if spec.observation_parts:
+        unpack(np.zeros(spec.observation_shape, np.uint8), spec.observation_parts)
