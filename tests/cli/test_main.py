@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -20,7 +21,7 @@ from lucky_transport.errors import Busy
 from lucky_transport.hookspecs import CommandInfo
 from lucky_transport.registry import Registry, registry
 from lucky_transport.shm.segment import segment
-from tests.support.command import invoke
+from tests.support.command import invoke, python
 from tests.support.forked_programs import Program
 from tests.support.waiting import PATIENCE_S, until
 
@@ -59,8 +60,7 @@ print(json.dumps({"code": code, "heavy": [name for name in heavy if name in sys.
 
 def imports_of(*arguments: str, more: tuple[str, ...] = ()) -> dict[str, object]:
     """Exit code, and heavy imports and those of `more`, of a run of the command line."""
-    command = [sys.executable, "-c", LIST_IMPORTS, json.dumps([*HEAVY, *more]), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    done = python("-c", LIST_IMPORTS, json.dumps([*HEAVY, *more]), *arguments, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -68,17 +68,18 @@ def imports_of(*arguments: str, more: tuple[str, ...] = ()) -> dict[str, object]
 PROGRAM = ("run", "--endpoint", "shm://nowhere", "--", sys.executable, "-c", "pass")
 
 
-@pytest.mark.exhaustive
+def light(*arguments: str, more: tuple[str, ...] = ()) -> Any:
+    return pytest.param(arguments, more, id=" ".join(arguments[:2]), marks=pytest.mark.exhaustive)
+
+
 @pytest.mark.parametrize(
     ("arguments", "more"),
     [
-        (("--help",), SLOW),
-        (("-h",), SLOW),
-        (PROGRAM, SLOW),
-        *((arguments, ()) for arguments in (("--version",), ("ls",))),
-        *(((name, "--help"), ()) for name in sorted(registry().commands)),
+        pytest.param(("--help",), SLOW, id="--help"),
+        *(light(*arguments, more=SLOW) for arguments in (("-h",), PROGRAM)),
+        *(light(*arguments) for arguments in (("--version",), ("ls",))),
+        *(light(name, "--help") for name in sorted(registry().commands)),
     ],
-    ids=lambda value: " ".join(value[:2]),
 )
 def test_what_only_looks_or_launches_imports_nothing_heavy(arguments: tuple[str, ...], more: tuple[str, ...]) -> None:
     assert imports_of(*arguments, more=more) == {"code": 0, "heavy": []}
@@ -143,9 +144,7 @@ main.main()
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("flags", "said"), [(["--verbose"], "lucky_transport: took shm\n"), ([], "")])
 def test_what_is_chosen_and_why_is_said_on_stderr_when_asked_for(flags: list[str], said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LOG_SOMETHING, *flags, "speak"], capture_output=True, text=True, timeout=PATIENCE_S
-    )
+    done = python("-c", LOG_SOMETHING, *flags, "speak")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", said)
 
 

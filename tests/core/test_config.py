@@ -49,13 +49,6 @@ def test_each_source_beats_the_ones_behind_it(tmp_path: Path) -> None:
     }
 
 
-def test_files_are_found_in_parent_directories(tmp_path: Path) -> None:
-    _write(tmp_path, "lucky_transport.toml", "wait = 'block'")
-    inner = tmp_path / "a" / "b"
-    inner.mkdir(parents=True)
-    assert load_settings(environ={}, directory=inner).wait == "block"
-
-
 def test_recent_settings_follow_the_environment_at_once_and_files_in_time(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -132,12 +125,6 @@ def test_a_wrong_variable_is_named_with_its_value_and_the_remedy(
 def test_a_wrong_argument_is_named(key: str, value: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"^argument: {key} = .*; expected "):
         load_settings({key: value}, environ={}, directory=tmp_path)
-
-
-def test_a_broken_file_is_reported(tmp_path: Path) -> None:
-    path = _write(tmp_path, "lucky_transport.toml", "wait = \n")
-    with pytest.raises(ConfigError, match=rf"^{path}: .*; mend the file"):
-        load_settings(environ={}, directory=tmp_path)
 
 
 def test_tables_in_the_file_belong_to_others(tmp_path: Path) -> None:

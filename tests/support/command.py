@@ -1,12 +1,21 @@
-"""Commands of `lucky-transport`, run in this process."""
+"""Commands: those of `lucky-transport` in this process, and programs of Python in one of their own."""
 
+import subprocess
+import sys
 from typing import Any
 
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
+from tests.support.waiting import PATIENCE_S
 
 
 def invoke(*arguments: str, **given: Any) -> Result:
     """Return what came of `lucky-transport ARGUMENTS...`; given: as `CliRunner.invoke` takes it."""
     return CliRunner().invoke(cli, arguments, **given)
+
+
+def python(*arguments: object, **given: Any) -> subprocess.CompletedProcess[str]:
+    """Run this Python to its end; given: as `subprocess.run` takes it."""
+    usual = {"capture_output": True, "text": True, "timeout": PATIENCE_S, "check": False}
+    return subprocess.run([sys.executable, *map(str, arguments)], **usual | given)

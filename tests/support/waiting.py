@@ -61,6 +61,15 @@ def call_later(action: Callable[..., object], *arguments: object) -> threading.T
     return thread
 
 
+def at_once(*calls: Callable[[], object]) -> None:
+    """Make calls in a thread each, and return once all have returned."""
+    threads = [threading.Thread(target=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+
+
 def suspend(pid: int) -> None:
     """Stop a process by SIGSTOP and return when each of its threads stands still."""
     os.kill(pid, signal.SIGSTOP)

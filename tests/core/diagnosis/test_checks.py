@@ -21,6 +21,7 @@ from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.diagnosis.table import CHECKS, examine, healthy
 from lucky_transport.errors import DeviceError, MissingExtra, NoSpace, SegmentError
 from lucky_transport.shm.segment import segment
+from tests.support.command import python
 from tests.support.fake_cuda import FakeDriver
 from tests.support.resources import descriptors_of
 from tests.support.waiting import PATIENCE_S
@@ -276,7 +277,7 @@ os._exit(9)
 def test_only_segments_of_dead_engines_are_stale_and_removed(system: System) -> None:
     assert shared_memory.stale_segments(system.roots).seen == "none among 0 on this host"
     for name in ("dead_1", "dead_2"):
-        subprocess.run([sys.executable, "-c", ENGINE, str(system.shm), name, "dies"], timeout=PATIENCE_S, check=False)
+        python("-c", ENGINE, str(system.shm), name, "dies")
     command = [sys.executable, "-c", ENGINE, str(system.shm), "alive", "stays"]
     living = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
@@ -345,6 +346,6 @@ print(rows["space"].verdict, rows["space"].seen)
 
 @pytest.mark.exhaustive
 def test_a_broken_installation_is_still_diagnosed() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_NUMPY], capture_output=True, text=True, timeout=PATIENCE_S)
+    done = python("-c", WITHOUT_NUMPY)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("fail could not be looked at: ModuleNotFoundError: import of numpy halted")

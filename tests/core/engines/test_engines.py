@@ -1,7 +1,5 @@
 """The engines of the core keep the contract: the toy answers a little of each, carts and poles move as Gymnasium's."""
 
-import subprocess
-import sys
 from typing import Any
 
 import gymnasium
@@ -29,7 +27,7 @@ from lucky_transport.messages import (
 from lucky_transport.messages.methods import BY_NAME, method
 from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.stepping_contract import DialEngine
-from tests.support.waiting import PATIENCE_S
+from tests.support.command import python
 
 _PREFIX = "/lucky_transport.v1.BatchService/"
 
@@ -99,9 +97,7 @@ def test_it_leaves_its_process_at_the_step_it_was_told_to() -> None:
         "engine = ToyEngine(1, exit_at=2); engine.bind(Buffers.allocate(engine.spec))\n"
         "engine.step(None); print('one', flush=True); engine.step(None); print('two', flush=True)"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    ended = python("-c", program)
     assert (ended.returncode, ended.stdout) == (3, "one\n")
 
 

@@ -122,32 +122,45 @@ def _with_info(result: Any, **more: Any) -> Any:
 EVERY = np.ones(3, np.bool_)
 
 
+def _at_ends(**more: Any) -> Callable[[Any], Any]:
+    return lambda result: _with_info(result, **more) if "final_obs" in result[4] else result
+
+
 @pytest.mark.parametrize(
-    ("rule", "change"),
+    ("rule", "mode", "change"),
     [
-        ("step", lambda r: (*r[:2], r[2] | r[3], r[4])),
-        ("rewards", lambda r: (r[0], r[1].tolist(), *r[2:])),
-        ("rewards", lambda r: (r[0], r[1][:, None], *r[2:])),
-        ("rewards", lambda r: (r[0], r[1].astype(np.int64), *r[2:])),
-        ("rewards", lambda r: (r[0], r[1] * np.nan, *r[2:])),
-        ("terminated", lambda r: (*r[:2], r[2].view(np.uint8), *r[3:])),
-        ("truncated", lambda r: (*r[:3], r[3].tolist(), r[4])),
-        ("truncated", lambda r: (*r[:2], r[2], r[2], r[4])),
-        ("observation", lambda r: (r[0].astype(np.float64), *r[1:])),
-        ("observation", lambda r: (r[0][:2], *r[1:])),
-        ("observation", lambda r: (r[0] * np.nan, *r[1:])),
-        ("info", lambda r: (*r[:4], [{}, {}, {}])),
-        ("info", lambda r: _with_info(r, height=[1, 2, 3], _height=EVERY)),
-        ("info", lambda r: _with_info(r, height=1.5, _height=EVERY)),
-        ("info", lambda r: _with_info(r, height=np.zeros(2), _height=EVERY)),
-        ("info", lambda r: _with_info(r, episode={"r": np.zeros(3), "_r": EVERY}, _episode=EVERY)),
-        ("info mask", lambda r: _with_info(r, height=np.zeros(3), _height=EVERY.view(np.uint8))),
-        ("info mask", lambda r: _with_info(r, group={"height": np.zeros(3), "_height": [True] * 3}, _group=EVERY)),
-        ("final_obs", lambda r: _with_info(r, final_obs=r[0], _final_obs=EVERY)),
+        ("step", NEXT, lambda r: (*r[:2], r[2] | r[3], r[4])),
+        ("rewards", NEXT, lambda r: (r[0], r[1].tolist(), *r[2:])),
+        ("rewards", NEXT, lambda r: (r[0], r[1][:, None], *r[2:])),
+        ("rewards", NEXT, lambda r: (r[0], r[1].astype(np.int64), *r[2:])),
+        ("rewards", NEXT, lambda r: (r[0], r[1] * np.nan, *r[2:])),
+        ("terminated", NEXT, lambda r: (*r[:2], r[2].view(np.uint8), *r[3:])),
+        ("truncated", NEXT, lambda r: (*r[:3], r[3].tolist(), r[4])),
+        ("truncated", NEXT, lambda r: (*r[:2], r[2], r[2], r[4])),
+        ("observation", NEXT, lambda r: (r[0].astype(np.float64), *r[1:])),
+        ("observation", NEXT, lambda r: (r[0][:2], *r[1:])),
+        ("observation", NEXT, lambda r: (r[0] * np.nan, *r[1:])),
+        ("info", NEXT, lambda r: (*r[:4], [{}, {}, {}])),
+        ("info", NEXT, lambda r: _with_info(r, height=[1, 2, 3], _height=EVERY)),
+        ("info", NEXT, lambda r: _with_info(r, height=1.5, _height=EVERY)),
+        ("info", NEXT, lambda r: _with_info(r, height=np.zeros(2), _height=EVERY)),
+        ("info", NEXT, lambda r: _with_info(r, episode={"r": np.zeros(3), "_r": EVERY}, _episode=EVERY)),
+        ("info mask", NEXT, lambda r: _with_info(r, height=np.zeros(3), _height=EVERY.view(np.uint8))),
+        (
+            "info mask",
+            NEXT,
+            lambda r: _with_info(r, group={"height": np.zeros(3), "_height": [True] * 3}, _group=EVERY),
+        ),
+        ("final_obs", NEXT, lambda r: _with_info(r, final_obs=r[0], _final_obs=EVERY)),
+        ("final_obs", SAME, lambda r: (*r[:4], {name: value for name, value in r[4].items() if "final" not in name})),
+        ("final_obs", SAME, _at_ends(_final_obs=~EVERY)),
+        ("final_obs", SAME, _at_ends(final_obs=np.full((3, 4), 1e9, np.float32))),
     ],
 )
-def test_a_defect_of_a_step_is_found(plant: Callable[..., Planted], rule: str, change: Callable[..., Any]) -> None:
-    assert list(faults_of(plant(change=change))) == [rule]
+def test_a_defect_of_a_step_is_found(
+    plant: Callable[..., Planted], rule: str, mode: AutoresetMode, change: Callable[..., Any]
+) -> None:
+    assert list(faults_of(plant(mode, change))) == [rule]
 
 
 def test_a_reward_for_the_step_that_resets_is_found(plant: Callable[..., Planted]) -> None:
@@ -156,29 +169,12 @@ def test_a_reward_for_the_step_that_resets_is_found(plant: Callable[..., Planted
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        lambda r: (*r[:4], {name: value for name, value in r[4].items() if "final" not in name}),
-        lambda r: _with_info(r, _final_obs=np.zeros(3, np.bool_)) if "final_obs" in r[4] else r,
-        lambda r: _with_info(r, final_obs=np.full((3, 4), 1e9, np.float32)) if "final_obs" in r[4] else r,
-    ],
-    ids=["missing", "mask", "outside"],
+    ("mode", "rule"), [(SAME, "final_obs"), ("NextStep", "autoreset_mode"), (None, "autoreset_mode")]
 )
-def test_wrong_last_observations_are_found(plant: Callable[..., Planted], change: Callable[..., Any]) -> None:
-    assert list(faults_of(plant(SAME, change))) == ["final_obs"]
-
-
-def test_an_env_that_says_the_wrong_mode_is_found(plant: Callable[..., Planted]) -> None:
+def test_a_mode_that_is_not_the_envs_or_none_is_found(plant: Callable[..., Planted], mode: Any, rule: str) -> None:
     env = plant(NEXT)
-    env.metadata["autoreset_mode"] = SAME
-    assert list(faults_of(env)) == ["final_obs"]
-
-
-@pytest.mark.parametrize("mode", ["NextStep", None])
-def test_a_mode_that_is_no_mode_is_found(plant: Callable[..., Planted], mode: str | None) -> None:
-    env = plant()
     env.metadata["autoreset_mode"] = mode
-    assert list(faults_of(env)) == ["autoreset_mode"]
+    assert list(faults_of(env)) == [rule]
 
 
 def test_observations_that_the_next_step_overwrites_are_found(plant: Callable[..., Planted]) -> None:
