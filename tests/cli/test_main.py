@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,9 @@ from lucky_transport.cli.main import main
 from lucky_transport.errors import Busy
 from lucky_transport.hookspecs import CommandInfo
 from lucky_transport.registry import Registry, registry
-from lucky_transport.shm.segment import segment
+from tests.cli.conftest import MakeSegment, Run, Start
 from tests.support.command import invoke, python
-from tests.support.forked_programs import Program
 from tests.support.waiting import PATIENCE_S, until
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Start = Callable[..., "subprocess.Popen[str] | Program"]
 
 HEAVY = (
     "numpy",
@@ -227,9 +222,6 @@ def test_a_command_of_an_unknown_section_is_listed_last(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_the_version_has_a_short_option(option: str) -> None:
     assert invoke(option).output.startswith("lucky-transport, version ")
-
-
-MakeSegment = Callable[..., segment.Segment]
 
 
 def completed(run: Run, line: str, *, breaks: str = ":=") -> list[str]:

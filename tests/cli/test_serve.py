@@ -15,12 +15,11 @@ import pytest
 
 from lucky_transport.process import unique_name
 from lucky_transport.shm.files import lockfile
+from tests.cli.conftest import Run, Start
 from tests.support.forked_programs import CommandLine, Program
 from tests.support.waiting import PATIENCE_S, until
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Process = subprocess.Popen[str] | Program
-Start = Callable[..., Process]
 
 
 def first_line(process: Process, timeout_s: float = PATIENCE_S) -> str:
@@ -54,7 +53,6 @@ def names() -> set[str]:
 def test_a_signal_ends_what_is_ready_with_exit_code_0_and_not_a_word(
     start: Start, numbers: tuple[signal.Signals, ...], scheme: str
 ) -> None:
-    pytest.importorskip("lucky_transport_shm.server")
     name = unique_name()
     process = start("serve", "toy", "--endpoint", f"{scheme}://{name}", "--num-envs", "4")
     assert first_line(process) == f"ready {scheme}://{name}"
@@ -113,8 +111,6 @@ time.sleep(600)
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("scheme", ["inproc", "shm"])
 def test_it_ends_with_the_process_that_started_it_even_if_that_is_killed(scheme: str) -> None:
-    if scheme == "shm":
-        pytest.importorskip("lucky_transport_shm.server")
     name = unique_name()
     parent = subprocess.Popen([sys.executable, "-c", PARENT, f"{scheme}://{name}"], stdout=subprocess.PIPE, text=True)
     try:
@@ -146,7 +142,6 @@ def test_a_reader_that_goes_away_before_it_is_ready_is_no_traceback(start: Start
 
 
 def test_one_engine_serves_several_endpoints_and_port_0_picks_a_free_one(start: Start) -> None:
-    pytest.importorskip("lucky_transport_shm.server")
     pytest.importorskip("grpc")
     pytest.importorskip("lucky_transport_grpc.server")
     name = unique_name()
@@ -161,22 +156,7 @@ def test_one_engine_serves_several_endpoints_and_port_0_picks_a_free_one(start: 
         socket.create_connection(("127.0.0.1", int(port)), timeout=10)
 
 
-def test_a_busy_port_is_an_error_and_the_segment_beside_it_is_removed(run: Run) -> None:
-    pytest.importorskip("lucky_transport_shm.server")
-    pytest.importorskip("grpc")
-    pytest.importorskip("lucky_transport_grpc.server")
-    name = unique_name()
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        done = run("serve", "toy", "--endpoint", f"shm://{name}", "--endpoint", f"grpc://127.0.0.1:{port}")
-    assert done.returncode == 1
-    assert str(port) in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not [left for left in names() if name in left]
-
-
 def test_a_name_in_use_is_refused_with_the_engines_pid(start: Start, run: Run) -> None:
-    pytest.importorskip("lucky_transport_shm.server")
     name = unique_name()
     process = start("serve", "toy", "--endpoint", f"shm://{name}")
     first_line(process)

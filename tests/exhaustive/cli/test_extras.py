@@ -1,9 +1,9 @@
 """Where programs are started: without an extra or the native module, in a directory that is gone, with odd packages."""
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,34 +11,37 @@ import pytest
 
 import lucky_transport
 from lucky_transport.process import unique_name
-from lucky_transport.shm.segment import segment
+from tests.cli.conftest import MakeSegment, Run
+from tests.support.command import python
 
-#: The packages of the extras `bench`, `scan`, `metrics` and `top`, by the names they are imported by.
-HIDDEN = (
-    "hdrh",
-    "libcst",
-    "jinja2",
-    "matplotlib",
-    "opentelemetry",
-    "packaging",
-    "prometheus_client",
-    "rich",
-    "scipy",
-    "textual",
-    "tomlkit",
-)
+#: Packages that the extras bring, by the names they are imported by.
+HIDDEN = """
+google grpc grpc_health grpc_reflection hdrh jinja2 libcst matplotlib mujoco opentelemetry packaging posix_ipc
+prometheus_client rich scipy textual tomlkit
+"""
 
 
+#: Makes Python what it is after `pip install lucky-transport`: what the extras bring is not there.
 WITHOUT_EXTRAS = f"""
 import sys
+from importlib import metadata
 from importlib.abc import MetaPathFinder
 
 class Hides(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {HIDDEN}:
+        if name.partition(".")[0] in {HIDDEN.split()}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
+def of_what_is_left(name):
+    if name in gone:
+        raise metadata.PackageNotFoundError(name)
+    return version(name)
+
 sys.meta_path.insert(0, Hides())
+from lucky_transport.diagnosis import packages
+needed, version = packages.requirements(), metadata.version
+gone = {{one.name for extra, ones in needed.items() if extra for one in ones}} - {{one.name for one in needed[""]}}
+metadata.version = of_what_is_left
 """
 
 
@@ -62,8 +65,7 @@ print("stepped")
 
 
 def run(program: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=cwd, check=False)
+    return python("-W", "ignore", "-c", program, *arguments, cwd=cwd)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +90,21 @@ def test_a_command_whose_extra_is_missing_names_it(arguments: tuple[str, ...], e
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments", [("ls",), ("doctor",), ("gate", "--help"), ("top", "--once"), ("--help",)], ids=" ".join
-)
+@pytest.mark.parametrize("arguments", [("ls",), ("gate", "--help"), ("top", "--once"), ("--help",)], ids=" ".join)
 def test_the_other_commands_need_no_extra(arguments: tuple[str, ...], tmp_path: Path) -> None:
     ended = run(COMMAND, *arguments, cwd=tmp_path)
-    assert ended.returncode in ((0, 1) if arguments == ("doctor",) else (0,)), ended.stderr
+    assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_doctor_finds_an_installation_without_extras_healthy(tmp_path: Path) -> None:
+    ended = run(COMMAND, "doctor", "--json", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    found = {row["name"]: row for row in json.loads(ended.stdout)["checks"]}
+    assert found["plugins"]["verdict"] == "ok", found["plugins"]
+    assert found["extras"]["verdict"] == "ok", "nobody asked for them"
+    assert found["extras"]["seen"].startswith("installed: shm; not installed: grpc, ")
+    assert "openra" in found["extras"]["seen"]
 
 
 def loop(**made: object) -> str:
@@ -119,8 +129,6 @@ def test_a_run_is_recorded_and_replayed_without_any_extra(tmp_path: Path) -> Non
     assert "EQUAL" in replayed.stdout
 
 
-Hidden = Callable[..., "subprocess.CompletedProcess[str]"]
-MakeSegment = Callable[..., segment.Segment]
 REMEDY = "the native module was not built; run the install command again"
 
 
@@ -133,43 +141,32 @@ main()
 
 
 @pytest.fixture
-def hidden(environ: dict[str, str], tmp_path: Path) -> Hidden:
+def hidden(environ: dict[str, str], tmp_path: Path) -> Run:
     """Run the command line in a process that cannot import the native module."""
 
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        command, environment = [sys.executable, "-c", _WITHOUT, *arguments], {**environ, **variables}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment, cwd=tmp_path)
+        done = python("-c", _WITHOUT, *arguments, env=environ | variables, cwd=tmp_path)
         assert "Traceback" not in done.stderr
         return done
 
     return run
 
 
-def test_help_is_shown(hidden: Hidden) -> None:
-    done = hidden("--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "serve" in done.stdout
-
-
-def test_a_line_is_completed(hidden: Hidden) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["--help"], "serve"), (["ls", "transports"], "Transports"), (["ls", "commands"], "Commands"), ([], "plain,toy")],
+    ids=["help", "transports", "commands", "completion"],
+)
+def test_what_needs_no_native_module_does_without(hidden: Run, arguments: list[str], said: str) -> None:
     line = "lucky-transport serve to"
     point = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_WORDS": line, "COMP_CWORD": "2"}
-    done = hidden(_LUCKY_TRANSPORT_COMPLETE="bash_complete", COMP_WORDBREAKS=":=", **point)
+    completes = {"_LUCKY_TRANSPORT_COMPLETE": "bash_complete", "COMP_WORDBREAKS": ":=", **point}
+    done = hidden(*arguments, **({} if arguments else completes))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "plain,toy" in done.stdout.splitlines()
+    assert said in done.stdout.split()
 
 
-def test_ls_lists_what_is_installed_and_fails_at_a_segment(hidden: Hidden, make_segment: MakeSegment) -> None:
-    make_segment()
-    for kind in ("transports", "commands"):
-        done = hidden("ls", kind)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert kind.capitalize() in done.stdout.splitlines()
-    done = hidden("ls")
-    assert (done.returncode, done.stderr) == (1, f"Error: {REMEDY}\n")
-
-
-def test_doctor_says_what_is_missing_and_what_to_do(hidden: Hidden) -> None:
+def test_doctor_says_what_is_missing_and_what_to_do(hidden: Run) -> None:
     done = hidden("doctor")
     assert done.returncode == 1
     rows = [line.split() for line in done.stdout.splitlines()]
@@ -177,13 +174,9 @@ def test_doctor_says_what_is_missing_and_what_to_do(hidden: Hidden) -> None:
     assert ["native", "module", "fail", "run", "the", "install", "command", "again"] in rows
 
 
-def test_an_engine_is_not_served_without_it(hidden: Hidden) -> None:
-    done = hidden("serve", "toy", "--endpoint", f"shm://{unique_name()}")
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {REMEDY}\n")
-
-
-def test_a_segment_is_not_read_without_it(hidden: Hidden, make_segment: MakeSegment) -> None:
-    done = hidden("inspect", f"shm://{make_segment().name}")
+@pytest.mark.parametrize("command", ["ls", "inspect shm://{}", "serve toy --endpoint shm://{}_other"])
+def test_no_segment_is_made_or_read_without_it(hidden: Run, make_segment: MakeSegment, command: str) -> None:
+    done = hidden(*command.format(make_segment().name).split())
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {REMEDY}\n")
 
 
@@ -206,9 +199,7 @@ server.stop(None).wait()
 
 
 def _python(*arguments: str, folder: Path, code: int = 0, **variables: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=os.environ | variables, capture_output=True, text=True, timeout=60
-    )
+    done = python(*arguments, cwd=folder, env=os.environ | variables)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert "Error in sitecustomize" not in done.stderr
@@ -266,6 +257,5 @@ sys.argv[1:] = ["serve", "toy"]
 from lucky_transport.__main__ import main
 main()
 """
-    command = [sys.executable, "-c", interrupt]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = python("-c", interrupt, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (130, "\ninterrupted\n")

@@ -111,33 +111,25 @@ with Shutdown(limit_s=0.1{what}) as shutdown:
 """
 
 
-@pytest.mark.parametrize(("argument", "what"), [("", "engine"), (", what='relay'", "relay")])
-def test_what_does_not_end_is_ended_by_force_and_says_so(argument: str, what: str) -> None:
-    code = HANG.format(what=argument)
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        process.terminate()
-        _, said = process.communicate(timeout=PATIENCE_S)
-    finally:
-        process.kill()
-    assert process.returncode == 1
-    assert said == f"the {what} did not end within 0.1 s; ended by force\n"
-
-
-def test_a_force_that_nobody_reads_about_ends_it_all_the_same() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HANG.format(what="")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+@pytest.mark.parametrize(
+    ("argument", "what", "reads"), [("", "engine", True), (", what='relay'", "relay", True), ("", "engine", False)]
+)
+def test_what_does_not_end_is_ended_by_force_and_says_so_to_who_still_reads(
+    argument: str, what: str, reads: bool
+) -> None:
+    command = [sys.executable, "-c", HANG.format(what=argument)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
-    with process.stdout as stdout:
+    with process.stdout as stdout, process.stderr as stderr:
         try:
             assert stdout.readline() == "ready\n"
-            process.stderr.close()
+            if not reads:
+                stderr.close()
             process.terminate()
+            said = stderr.read() if reads else ""
             assert process.wait(PATIENCE_S) == 1
         finally:
             process.kill()
             process.wait(PATIENCE_S)
+    assert said == (f"the {what} did not end within 0.1 s; ended by force\n" if reads else "")
