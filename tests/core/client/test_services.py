@@ -249,35 +249,18 @@ def test_every_method_has_a_docstring_and_a_signature(client: Client, attribute:
         assert "timeout_s" in inspect.signature(method).parameters
 
 
-STUB = Path(services.__file__).with_name("typed.pyi")
-
-
-def _classes() -> dict[str, ast.ClassDef]:
-    return {
-        node.name: node for node in ast.parse(STUB.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
-    }
-
-
 @pytest.mark.parametrize("prefix", ["", "Async"])
 @pytest.mark.parametrize("attribute", list(SERVICES))
-def test_the_stub_has_all_names_of_a_service_and_no_others(attribute: str, prefix: str) -> None:
-    name = f"{prefix}{attribute.title().replace('_', '')}Service"
-    declared: set[str] = set()
-    for node in _classes()[name].body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            declared.add(node.name)
-        if isinstance(node, ast.Assign):
-            declared |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    assert declared == set(SERVICES[attribute])
+def test_the_stub_has_all_names_of_a_service_and_awaits_those_that_are_no_streams(attribute: str, prefix: str) -> None:
+    name, methods = f"{prefix}{attribute.title().replace('_', '')}Service", SERVICES[attribute]
+    stub = ast.parse(Path(services.__file__).with_name("typed.pyi").read_text(encoding="utf-8"))
+    (declared,) = (node.body for node in stub.body if isinstance(node, ast.ClassDef) and node.name == name)
+    functions = [node for node in declared if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    aliases = [ast.unparse(target) for node in declared if isinstance(node, ast.Assign) for target in node.targets]
+    assert {*aliases, *(node.name for node in functions)} == set(methods)
+    for node in functions:
+        assert isinstance(node, ast.AsyncFunctionDef) == (prefix == "Async" and methods[node.name].stream is None)
     assert getattr(typed, name).__name__ == name
-
-
-def test_unary_methods_are_awaited_in_the_asynchronous_stub_and_streams_are_not() -> None:
-    for attribute, methods in SERVICES.items():
-        body = _classes()[f"Async{attribute.title().replace('_', '')}Service"].body
-        for node in body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                assert isinstance(node, ast.AsyncFunctionDef) == (methods[node.name].stream is None)
 
 
 CAMERA = Arguments("camera.stream", method("CameraService/StreamCamera"))

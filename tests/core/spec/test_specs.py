@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import SpecError
@@ -427,6 +427,7 @@ PLACES: list[tuple[Any, ...]] = [
 
 @pytest.mark.parametrize("place", PLACES, ids=repr)
 @given(value=JSON)
+@example(value=1.5)
 def test_a_spec_with_one_hostile_value_is_a_spec_or_a_spec_error(place: tuple[Any, ...], value: Any) -> None:
     plain = copy.deepcopy(HOSTILE)
     holder = plain
