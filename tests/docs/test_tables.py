@@ -152,71 +152,49 @@ def test_every_link_to_a_file_or_heading_leads_there(page: Path) -> None:
             assert anchor in headings(path), f"{target}#{anchor}"
 
 
-#: Page, module, name of the limit there, and the sentence that says it.
-LIMITS = [
-    ("docs/reference/limits.md", "lucky_transport.shm.listener.listener", "MAX_CLIENTS", "takes {:,} clients at once"),
-    ("docs/reference/limits.md", "lucky_transport.rpc.server", "MAX_CALLS", "while {:,} others of its connection"),
-    (
-        "docs/reference/limits.md",
-        "lucky_transport_stubs.client.subchannel",
-        "MOST_CALLS",
-        "another connection for calls beyond {}",
-    ),
-    (
-        "plugins/lucky_transport_stubs/README.md",
-        "lucky_transport.rpc.server",
-        "MAX_CALLS",
-        "takes {:,} calls at a time",
-    ),
-    ("docs/how-to/typed-calls.md", "lucky_transport.deadline", "NOTICE_AFTER_S", "more than {:g} s for an engine"),
-    ("docs/how-to/sessions.md", "lucky_transport.sessions.session", "SessionLimits.sessions", "holds up to {:,} ind"),
-    ("docs/how-to/sessions.md", "lucky_transport.sessions.session", "SessionLimits.idle_s", "it was idle for {:g} s"),
-    ("docs/how-to/sessions.md", "lucky_transport.sessions.batch_advance", "MAX_IN_FLIGHT", "sends up to {} requests"),
-    ("docs/how-to/top.md", "lucky_transport_migration.top.activity", "_HUNG_S", "not looked at its segment for {:g} s"),
-    (
-        "plugins/lucky_transport_grpc/README.md",
-        "lucky_transport.host.driver_lease",
-        "IDLE_S",
-        "none has called for {:g} s",
-    ),
-    (
-        "plugins/lucky_transport_grpc/README.md",
-        "lucky_transport_grpc.services",
-        "MAX_STREAMS",
-        "A server serves {} of",
-    ),
-    ("plugins/lucky_transport_grpc/README.md", "lucky_transport_grpc.streams", "KEPT", "it keeps the {} newest items"),
-    ("plugins/lucky_transport_grpc/README.md", "lucky_transport_grpc.agent_exchange", "_WINDOW", "at once, {} at most"),
-    ("plugins/lucky_transport_stubs/README.md", "lucky_transport_stubs.words.status", "MOST_BYTES", "have {:,} bytes"),
-    (
-        "plugins/lucky_transport_stubs/RUN.md",
-        "lucky_transport_migration.routing.router",
-        "_THREADS",
-        "threads of its own ({} a process)",
-    ),
-    (
-        "plugins/lucky_transport_stubs/RUN.md",
-        "lucky_transport_migration.routing.router",
-        "_ROOM",
-        "when {} are waiting or under way",
-    ),
-    (
-        "docs/reference/evidence.md",
-        "lucky_transport_migration.evidence.evidence_queue",
-        "_ROOM",
-        "At most {:,} calls and",
-    ),
-    (
-        "docs/how-to/record-and-replay.md",
-        "lucky_transport_migration.recording.entries",
-        "KEPT_ITEMS",
-        "Of a stream the first {} items",
-    ),
-]
+#: Page -> module, name of the limit there, and the sentence that says it.
+LIMITS = {
+    "docs/reference/limits.md": [
+        ("lucky_transport.shm.listener.listener", "MAX_CLIENTS", "takes {:,} clients at once"),
+        ("lucky_transport.rpc.server", "MAX_CALLS", "while {:,} others of its connection"),
+        ("lucky_transport_stubs.client.subchannel", "MOST_CALLS", "another connection for calls beyond {}"),
+    ],
+    "plugins/lucky_transport_stubs/README.md": [
+        ("lucky_transport.rpc.server", "MAX_CALLS", "takes {:,} calls at a time"),
+        ("lucky_transport_stubs.words.status", "MOST_BYTES", "have {:,} bytes"),
+    ],
+    "docs/how-to/typed-calls.md": [
+        ("lucky_transport.deadline", "NOTICE_AFTER_S", "more than {:g} s for an engine"),
+    ],
+    "docs/how-to/sessions.md": [
+        ("lucky_transport.sessions.session", "SessionLimits.sessions", "holds up to {:,} ind"),
+        ("lucky_transport.sessions.session", "SessionLimits.idle_s", "it was idle for {:g} s"),
+        ("lucky_transport.sessions.batch_advance", "MAX_IN_FLIGHT", "sends up to {} requests"),
+    ],
+    "docs/how-to/top.md": [
+        ("lucky_transport_migration.top.activity", "_HUNG_S", "not looked at its segment for {:g} s"),
+    ],
+    "plugins/lucky_transport_grpc/README.md": [
+        ("lucky_transport.host.driver_lease", "IDLE_S", "none has called for {:g} s"),
+        ("lucky_transport_grpc.services", "MAX_STREAMS", "A server serves {} of"),
+        ("lucky_transport_grpc.streams", "KEPT", "it keeps the {} newest items"),
+        ("lucky_transport_grpc.agent_exchange", "_WINDOW", "at once, {} at most"),
+    ],
+    "plugins/lucky_transport_stubs/RUN.md": [
+        ("lucky_transport_migration.routing.router", "_THREADS", "threads of its own ({} a process)"),
+        ("lucky_transport_migration.routing.router", "_ROOM", "when {} are waiting or under way"),
+    ],
+    "docs/reference/evidence.md": [
+        ("lucky_transport_migration.evidence.evidence_queue", "_ROOM", "At most {:,} calls and"),
+    ],
+    "docs/how-to/record-and-replay.md": [
+        ("lucky_transport_migration.recording.entries", "KEPT_ITEMS", "Of a stream the first {} items"),
+    ],
+}
 
 
 @pytest.mark.parametrize(
-    ("page", "module", "name", "sentence"), LIMITS, ids=[f"{at}-{name}" for at, _, name, _ in LIMITS]
+    ("page", "module", "name", "sentence"), [(page, *limit) for page, limits in LIMITS.items() for limit in limits]
 )
 def test_a_page_names_the_limit_that_is_in_force(page: str, module: str, name: str, sentence: str) -> None:
     if "grpc" in module or "stubs" in module:
