@@ -1,11 +1,9 @@
 """The worked example says what it needs before it makes anything; CI walks it whole."""
 
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.command import python
 
 WALK = Path(__file__).parents[3] / "migration" / "example" / "walk.py"
 
@@ -20,14 +18,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def test_what_is_missing_is_said_before_anything_is_made(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, str(WALK)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={"TMPDIR": str(tmp_path), "PATH": ""},
-        timeout=PATIENCE_S,
-    )
+    done = python("-c", WITHOUT, str(WALK), cwd=tmp_path, env={"TMPDIR": str(tmp_path), "PATH": ""})
     assert done.returncode == 1
     words = done.stderr.strip()
     assert words.startswith("walk.py needs luckyrobots"), words

@@ -3,8 +3,6 @@
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 from lucky_transport.errors import TransportError
 from lucky_transport_migration.scan import scanner
 from lucky_transport_migration.scan.processes import map_files, usable_cores
+from tests.support.command import python
 
 NUMBERS = [(f"{number}.py", number) for number in range(40)]
 
@@ -79,10 +78,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
     root = Path(__file__).parents[4]
-    done = subprocess.run(
-        [sys.executable, str(script)], cwd=root, env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = python(str(script), cwd=root, env={**os.environ, "PYTHONPATH": str(root)})
     # Both ends of its output are held by the workers too: run() returns only when the last of them has ended.
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert done.stdout.strip().isdigit()
