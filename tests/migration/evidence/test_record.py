@@ -20,6 +20,7 @@ from lucky_transport_migration.evidence.lines import Lines, commit_of, describe_
 from lucky_transport_migration.evidence.outcome import as_seen, ending_of
 from lucky_transport_migration.evidence.record import Evidence, SideResult, read_folder
 from lucky_transport_migration.jsonl import Damage, entry_of, moment
+from tests.support.command import python
 
 TEXT = st.text(max_size=20)
 SIDES = st.builds(SideResult, TEXT, TEXT, st.floats(0, 1e9), st.integers(0, 1000))
@@ -239,8 +240,7 @@ def test_a_process_that_makes_evidence_has_one_line(tmp_path: Path) -> None:
 def test_the_command_line_is_that_of_the_process_and_its_environment_is_not_written(tmp_path: Path) -> None:
     made = "from pathlib import Path; from lucky_transport_migration.evidence.lines import describe_process as d; "
     words = ["--port", "1", "--api-token", "t0p", "--password=s3cret", "grpc://me:pw@host:1", "--monkey", "business"]
-    command = [sys.executable, "-c", f"{made}d(Path({str(tmp_path)!r}))", *words]
-    subprocess.run(command, check=True, env=os.environ | {"PRIVATE": "hidden-value"})
+    python("-c", f"{made}d(Path({str(tmp_path)!r}))", *words, check=True, env=os.environ | {"PRIVATE": "hidden-value"})
     (program,) = read_programs(tmp_path, Damage())
     assert program.command[:2] == (os.path.basename(sys.executable), "-c")
     assert program.command[3:6] == ("--port", "1", "--api-token")

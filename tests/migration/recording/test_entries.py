@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import os
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from lucky_transport_migration.recording.entries import (
     read_entry,
 )
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, at_once, until
 
 METADATA = st.lists(st.tuples(st.text(), st.text() | st.binary()), max_size=3).map(tuple)
 MESSAGES = st.lists(st.binary(max_size=40), max_size=3).map(tuple)
@@ -129,11 +130,7 @@ def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
             recorder.write(RecordedCall(name, items=(b"x" * 100,)))
             recorder.flush()
 
-    threads = [threading.Thread(target=write, args=(f"/a.B/{index}",)) for index in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
+    at_once(*(partial(write, f"/a.B/{index}") for index in range(4)))
     assert sorted(set(calls(recorder.path))) == ["/a.B/0", "/a.B/1", "/a.B/2", "/a.B/3"]
     assert len(calls(recorder.path)) == 800
 

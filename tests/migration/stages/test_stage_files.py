@@ -1,10 +1,10 @@
 """The file of stages and the journal of demotions: what they say, whoever wrote them, and however they were cut off."""
 
 import json
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -20,7 +20,7 @@ from lucky_transport_migration.stages.journal import Entry, Journal
 from lucky_transport_migration.stages.stage import LADDER, ROLES, Placement, Stage
 from lucky_transport_migration.stages.stage_plan import StagePlan
 from tests.support.fixtures.migration_evidence import seen
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import at_once
 
 Write = Callable[[str], Path]
 
@@ -267,11 +267,7 @@ def test_many_may_write_at_once(tmp_path: Path) -> None:
         for index in range(20):
             Journal(tmp_path).demote(f"/a.B/{number}_{index}", _SHM, _GRPC, "x" * 500)
 
-    writers = [threading.Thread(target=write, args=(number,)) for number in range(8)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(PATIENCE_S)
+    at_once(*(partial(write, number) for number in range(8)))
     assert len(Journal(tmp_path).demotions()) == 160
 
 

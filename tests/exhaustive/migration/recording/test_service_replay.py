@@ -24,14 +24,14 @@ from lucky_transport.process import unique_name
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
 from lucky_transport_migration.recording.entries import RecordedCall, Recording, line_of
 from tests.exhaustive.planted.test_answers_by_tool import ROOT, described
-from tests.support.command import invoke
+from tests.support.command import invoke, python
 from tests.support.forked_programs import SWITCHED, Programs
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
 
 pytest.importorskip("grpc")
 
-_CLI = [sys.executable, "-m", "lucky_transport"]
+_CLI = ["-m", "lucky_transport"]
 _EFFECTS = "[stages.effects]\n" + "".join(f'"Weather/{name}" = "read"\n' for name in ("Watch*", "Report", "Chat"))
 
 #: A program of the team that makes calls of every arity, those that change the world first. It ends with its last
@@ -95,12 +95,10 @@ def _record(programs: Programs, weather: WeatherPrograms, folder: Path, stage: s
     shm = f"shm://{unique_name()}"
     file = folder / "run.jsonl.gz"
     with _served(programs, weather, shm=shm) as target:
-        under = [*_CLI, "run", "--transport", "staged", "--map", f"{target}={shm}", "--"]
+        under = [sys.executable, *_CLI, "run", "--transport", "staged", "--map", f"{target}={shm}", "--"]
         command = [*_CLI, "record", shm, "--out", str(file), "--", *under]
         client = [sys.executable, str(folder / "asker.py"), target, str(weather.folder)]
-        done = subprocess.run(
-            [*command, *client], cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
+        done = python(*command, *client, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return file
 
@@ -118,8 +116,7 @@ def recorded(
 
 
 def _replay(programs: Programs, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = ["-m", "lucky_transport", "replay", *arguments]
-    return programs.run(command, cwd=cwd, environ=os.environ, timeout=PATIENCE_S)
+    return programs.run([*_CLI, "replay", *arguments], cwd=cwd, environ=os.environ, timeout=PATIENCE_S)
 
 
 def _replayed(programs: Programs, file: Path, *endpoints: str, code: int) -> dict[str, Any]:
@@ -270,9 +267,9 @@ def limited(command: ServerCommand, tmp_path_factory: pytest.TempPathFactory) ->
     (folder / "client.py").write_text(_CLIENT)
     file = folder / "run.jsonl"
     with RunningServer(command, "grpc") as server:
-        under = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", "--record", str(file), "--"]
+        under = [*_CLI, "run", "--transport", "grpc", "--record", str(file), "--"]
         program = [sys.executable, str(folder / "client.py"), server.endpoint.removeprefix("grpc://")]
-        subprocess.run([*under, *program], check=True, timeout=PATIENCE_S, cwd=folder, capture_output=True)
+        python(*under, *program, check=True, cwd=folder)
     return file
 
 
