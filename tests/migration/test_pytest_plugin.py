@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import subprocess
-import sys
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.command import python
 
 pytest_plugins = ["pytester"]
 
@@ -105,13 +103,7 @@ def test_a_session_that_compares_nothing_imports_nothing_of_us(pytester: pytest.
         """
     )
     plugins = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *plugins],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = python("-m", "pytest", "-q", *plugins)
     assert done.returncode == 0, done.stdout
 
 

@@ -1,10 +1,9 @@
 """Values of the command line, `parity` of steps, and `record` and `replay` as a user types them."""
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -15,9 +14,8 @@ import lucky_transport
 from lucky_transport.process import unique_name
 from lucky_transport_migration.cli.arguments import METADATA
 from lucky_transport_migration.recording.entries import Header, Recording, line_of
-from tests.support.command import invoke
+from tests.support.command import invoke, python
 from tests.support.fixtures.migration_evidence import rows_in
-from tests.support.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -116,9 +114,7 @@ def replay(*arguments: object) -> Result:
     return invoke("replay", *map(str, arguments))
 
 
-def record(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lucky_transport", "record", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=dict(os.environ))
+record = partial(python, "-m", "lucky_transport", "record")
 
 
 @pytest.fixture

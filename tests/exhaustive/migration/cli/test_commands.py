@@ -1,7 +1,6 @@
 """`lucky-transport bench` and `lucky-transport parity` as a user types them."""
 
 import json
-import pathlib
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -211,7 +210,7 @@ def test_typed_calls_are_compared_for_people(twin: str) -> None:
     assert "not compared: AgentFrame.timestamp_ms" in done.output
 
 
-def test_steps_are_evidence_of_exchanges_for_the_gate(twin: str, tmp_path: pathlib.Path) -> None:
+def test_steps_are_evidence_of_exchanges_for_the_gate(twin: str, tmp_path: Path) -> None:
     sizes = ("--num-envs", "2", "--steps", "20", "--evidence", str(tmp_path / "seen"))
     done = parity("toy", "--suite", "step", "--between", f"inproc,{twin}", *sizes)
     assert done.exit_code == 0, done.output
@@ -224,7 +223,7 @@ def test_steps_are_evidence_of_exchanges_for_the_gate(twin: str, tmp_path: pathl
     assert all(one[side]["us"] > 0 for one in seen for side in ("authority", "shadow"))
 
 
-def test_only_chosen_methods_are_evidence_where_nothing_differs(twin: str, tmp_path: pathlib.Path) -> None:
+def test_only_chosen_methods_are_evidence_where_nothing_differs(twin: str, tmp_path: Path) -> None:
     name, folder = "/hazel.rpc.SceneService/ListEntities", tmp_path / "seen"
     arguments = ("--method", name, "--between", f"inproc,{twin}", "--count", "4", "--evidence", str(folder))
     done = parity("toy", *arguments, "--json")
@@ -234,7 +233,7 @@ def test_only_chosen_methods_are_evidence_where_nothing_differs(twin: str, tmp_p
 
 
 def test_a_step_that_differs_is_evidence_with_its_place(
-    twin: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    twin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over_path(monkeypatch, twin, one_bit(env=0))
     arguments = ("--suite", "step", "--between", f"inproc,{twin}", "--steps", "5", "--evidence", str(tmp_path / "seen"))
@@ -243,13 +242,6 @@ def test_a_step_that_differs_is_evidence_with_its_place(
     assert (seen["method"], seen["verdict"], seen["aspect"]) == (STEP, "different", "item")
     assert "exchange 1: observation[env 0]" in seen["where"]
     assert set(seen["values"]) == {"inproc", twin}
-
-
-def test_two_engines_over_one_path_are_evidence_of_noise(tmp_path: pathlib.Path) -> None:
-    sizes = ("--num-envs", "2", "--steps", "5", "--evidence", str(tmp_path / "seen"))
-    done = parity("toy", "--suite", "step", "--between", "shm", "--aa", *sizes)
-    assert done.exit_code == 0, done.output
-    assert {one["kind"] for one in rows_in(tmp_path / "seen")} == {"aa"}
 
 
 def test_by_default_steps_and_all_typed_calls_are_compared(twin: str) -> None:
@@ -274,15 +266,15 @@ def test_a_transport_without_typed_calls_is_compared_by_steps(twin: str, monkeyp
     assert left_out["typed calls"].startswith("inproc carries no typed calls")
 
 
-def test_a_path_is_compared_with_itself(few_items: None) -> None:
-    done = parity("toy", "--between", "inproc,grpc", "--aa", "--count", "1", "--steps", "5", "--json")
+def test_a_path_is_compared_with_itself_as_evidence_of_noise(few_items: None, tmp_path: Path) -> None:
+    sizes = ("--count", "1", "--steps", "5", "--evidence", str(tmp_path / "seen"))
+    done = parity("toy", "--between", "inproc,grpc", "--aa", *sizes, "--json")
     assert done.exit_code == 0, done.output
+    assert {one["kind"] for one in rows_in(tmp_path / "seen")} == {"aa"}
     assert json.loads(done.stdout)["between"] == ["inproc", "inproc#2"]
 
 
-def test_rules_of_the_project_count_and_are_told(
-    twin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
-) -> None:
+def test_rules_of_the_project_count_and_are_told(twin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     joints = answers(method("MujocoService/GetJointState"), lambda one: one.state and setattr(one.state, "nq", 99))
     over_path(monkeypatch, twin, one_bit(), joints)
     monkeypatch.chdir(tmp_path)
