@@ -16,7 +16,6 @@ from lucky_transport import api
 from lucky_transport.cli.tables import echo, show
 from lucky_transport.process import unique_name
 from lucky_transport.registry import registry
-from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.lockfile import CLIENT, holder
 from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.layout import FIELDS
@@ -333,14 +332,10 @@ def test_where_nothing_is_there_is_an_error_that_says_so(
     assert text in printed
 
 
-def test_a_file_that_is_no_segment_is_called_foreign() -> None:
-    path = lockfile.DIRECTORY / "lucky_foreign_file"
-    path.touch(0o600)
-    path.write_bytes(b"somebody else's bytes " * 1000)
-    try:
-        shown = invoke("inspect", f"shm://{path.name}")
-    finally:
-        path.unlink()
+def test_a_file_that_is_no_segment_is_called_foreign(make_segment: MakeSegment) -> None:
+    made = make_segment()
+    header.put(made.mapping, "magic", 7)
+    shown = invoke("inspect", f"shm://{made.name}")
     assert shown.exit_code == 1
     assert "magic" in shown.output
 
