@@ -6,13 +6,13 @@ Each run of pytest is a fork of a Python that has imported pytest and grpc; the 
 import contextlib
 import importlib
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
 from lucky_transport.config import runtime_directories
+from tests.support.command import python
 from tests.support.forked_programs import SWITCHED, Programs
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
@@ -331,8 +331,7 @@ def _is_gone(name: str) -> bool:
 
 def test_a_process_that_is_switched_already_is_refused(run: Runner) -> None:
     run.pytester.makepyfile(test_team=HEAD + FIXTURE)
-    command = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", "--quiet", "--", sys.executable]
-    command += ["-m", "pytest", "-q", "-p", "no:cacheprovider", *BETWEEN]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    under = ("-m", "lucky_transport", "run", "--transport", "grpc", "--quiet", "--", sys.executable)
+    done = python(*under, "-m", "pytest", "-q", "-p", "no:cacheprovider", *BETWEEN)
     assert "the channels of this process are switched already" in done.stdout
     assert "1 passed, 1 error" in done.stdout

@@ -1,26 +1,34 @@
-"""What the gate says of evidence."""
+"""What the gate says of evidence, its limits, and how looks are counted."""
 
 from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lucky_transport.errors import ConfigError
+from lucky_transport_migration.bounds import error_of_look, needed_trials, upper_bound
 from lucky_transport_migration.catalogue.catalogue import Catalogue
 from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.gate.gate_verdict import judge
 from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.gate.looks import Looks
+from lucky_transport_migration.routing.evidence_policy import demotion
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.journal import Demotion
 from lucky_transport_migration.stages.stage import Placement, Stage
 from lucky_transport_migration.stages.stage_plan import StagePlan
 from tests.migration.gate.power import durations
+from tests.support.fixtures.migration_evidence import promote
+from tests.support.waiting import PATIENCE_S, at_once
 
 STEP = "/hazel.rpc.AgentService/Step"
 Seen = Callable[..., Evidence]
@@ -199,6 +207,7 @@ def test_durations_of_calls_that_failed_do_not_count(seen: Seen) -> None:
     nothing, reason = judge([seen(**refused)] * 1200, Limits()).reasons
     assert "NOTHING COMPARED: none of 1,200 compared calls was accepted (1,200 NOT_FOUND)" in nothing
     assert "its p50 is not known: it needs 8 pairs" in reason
+    assert reason.endswith("has 0")
 
 
 def test_a_method_that_an_engine_does_not_have_is_refused_alike_and_that_is_its_answer(seen: Seen) -> None:
@@ -220,6 +229,20 @@ def test_a_tail_that_too_few_callers_waited_for_holds_back_and_says_how_many_the
         "it needs 500 timed calls of each side that a caller waited for (live, parity), and has 1,110 over gRPC and 90 "
         "over shared memory"
     )
+
+
+def test_a_slow_tail_is_held_back_where_callers_wait_for_the_candidate(seen: Seen) -> None:
+    def waited(slow_us: float) -> Iterator[Evidence]:
+        for index in range(1_200):
+            us = {"grpc": 8_000.0 + index % 7, "shm": 7_000.0 + index % 5 + (index // 2 % 50 == 0) * slow_us}
+            sides = [SideResult(name, us=us[name]) for name in ("grpc", "shm")]
+            yield seen(stage="canary 50%", primary=sides[index % 2], shadow=sides[not index % 2])
+
+    (reason,) = judge(waited(15_000.0), Limits()).reasons
+    assert "its p99 is" in reason
+    assert "the limit is 1.50" in reason
+    assert "could show that it is kept" not in reason
+    assert judge(waited(0.0), Limits()).promote
 
 
 def test_a_field_that_differs_over_one_transport_as_well_gets_a_remedy(seen: Seen, calls: Calls) -> None:
@@ -305,3 +328,152 @@ def test_the_advice_names_the_evidence_that_a_method_can_have(seen: Seen, method
     shadowed = EffectiveStages(replace(plan, default=Placement(Stage.SHADOW)), {})
     expected = advice if method != "/hazel.rpc.SceneService/GetEntity" else "run the program on this rung"
     assert expected in judge([], Limits()).refusal(method, shadowed)
+
+
+def test_without_a_file_the_defaults_fit_together(tmp_path: Path) -> None:
+    limits = Limits.load(tmp_path)
+    assert limits == Limits()
+    assert upper_bound(0, limits.calls, limits.confidence) <= limits.mismatch_limit
+
+
+def test_the_page_says_how_many_calls_the_default_limit_needs() -> None:
+    page = " ".join((Path(__file__).parents[3] / "docs" / "how-to" / "gate.md").read_text().split())
+    one, ten, all_of_them = (_needed(methods=methods) for methods in (1, 10, 72))
+    counts = f"at the first look, {ten} of each of 10 methods and {all_of_them} of each of 72"
+    assert f"needs {one} requests of a single method {counts}" in page
+    fifth, fiftieth = (_needed(look=look) for look in (5, 50))
+    assert f"needs {one} requests at the first look, {fifth} at the fifth and {fiftieth} at the fiftieth" in page
+
+
+def _needed(methods: int = 1, look: int = 1) -> str:
+    limits = Limits()
+    error = error_of_look(1 - limits.confidence, look)
+    return f"{needed_trials(0, limits.mismatch_limit, 1 - error / methods):,}"
+
+
+def test_the_file_says_otherwise(tmp_path: Path) -> None:
+    rows = "calls = 1\nslower_limit = 2\ntail_limit = 3\ndemote = false\n"
+    (tmp_path / "lucky_transport.toml").write_text(f"[gate]\n{rows}")
+    assert Limits.load(tmp_path) == Limits(calls=1, slower_limit=2, tail_limit=3, demote=False)
+
+
+@pytest.mark.parametrize(
+    ("row", "remedy"),
+    [
+        ("calls = 0", "a whole number of calls from 1"),
+        ("calls = true", "a whole number of calls from 1"),
+        ("calls = 10.5", "a whole number of calls from 1"),
+        ("mismatch_limit = 0", "a rate between 0 and 1"),
+        ("mismatch_limit = '1%'", "a rate between 0 and 1"),
+        ("slower_limit = 0.9", "a ratio from 1"),
+        ("slower_limit = nan", "a ratio from 1"),
+        ("tail_limit = 0.9", "a ratio from 1"),
+        ("confidence = 1", "a share from 0.5"),
+        ("demote = 'no'", "true or false"),
+        ("cool_down_s = -1", "seconds >= 0"),
+        ("cool_down_s = inf", "seconds >= 0"),
+        (f"cool_down_s = 1{'0' * 400}", "seconds >= 0"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_source_and_a_remedy(tmp_path: Path, row: str, remedy: str) -> None:
+    (tmp_path / "lucky_transport.toml").write_text(f"[gate]\n{row}\n")
+    with pytest.raises(ConfigError) as caught:
+        Limits.load(tmp_path)
+    key = row.partition(" ")[0]
+    assert str(tmp_path / "lucky_transport.toml") in str(caught.value)
+    assert f"{key} = " in str(caught.value)
+    assert remedy in caught.value.hint
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one(tmp_path: Path) -> None:
+    (tmp_path / "lucky_transport.toml").write_text("[gate]\nmismatch_limits = 0.1\n")
+    with pytest.raises(ConfigError, match="did you mean 'mismatch_limit'"):
+        Limits.load(tmp_path)
+
+
+METHOD = "/hazel.rpc.SceneService/GetEntity"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder in which nobody has looked at anything yet."""
+    (tmp_path / "looks.jsonl").touch()
+    return tmp_path
+
+
+def look(folder: Path, calls: int, *, method: str = METHOD) -> int:
+    return Looks(folder).take({method: (calls, 0)}, lambda name, number: True)[method]
+
+
+def test_all_looks_together_spend_no_more_than_the_error() -> None:
+    spent = [error_of_look(0.05, number) for number in range(1, 10_000)]
+    assert spent == sorted(spent, reverse=True)
+    assert 0.0499 < sum(spent) < 0.05
+
+
+def test_looks_are_counted_method_by_method(folder: Path) -> None:
+    assert [look(folder, calls) for calls in (1_200, 1_300, 1_400)] == [1, 2, 3]
+    assert look(folder, 1_400, method=OTHER) == 1
+
+
+def test_a_look_at_what_was_looked_at_before_is_no_new_one(folder: Path) -> None:
+    assert [look(folder, calls) for calls in (1_200, 1_200, 1_300, 1_200, 1_300)] == [1, 1, 2, 1, 2]
+
+
+def test_a_move_begins_a_new_count(folder: Path) -> None:
+    for calls in (1_200, 1_300):
+        look(folder, calls)
+    promote(folder, METHOD, "shadow", "canary 1%")
+    assert look(folder, 1_400) == 1
+
+
+def test_looks_of_several_at_once_are_all_counted(folder: Path) -> None:
+    numbers: list[int] = []
+    start = threading.Barrier(8)
+
+    def several(first: int) -> None:
+        start.wait(PATIENCE_S)
+        numbers.extend(look(folder, calls) for calls in range(first, 80, 8))
+
+    at_once(*(partial(several, first) for first in range(8)))
+    assert sorted(numbers) == list(range(1, 81))
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"\x00\xff\n", b'{"v": 1, "at": "2026-01-01T00:00:00.000Z", "met', b"[]\n"]
+)
+def test_where_looks_are_lost_one_after_every_hundred_calls_is_assumed(folder: Path, content: bytes | None) -> None:
+    path = folder / "looks.jsonl"
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    expected = [1, 2, 3] if content == b"" else [13, 21, 51]
+    assert [look(folder, calls) for calls in (1_200, 2_000, 5_000)] == expected
+
+
+def test_looks_that_are_gone_are_not_begun_anew(folder: Path) -> None:
+    (folder / "looks.jsonl").unlink()
+    look(folder, 1_200)
+    assert not (folder / "looks.jsonl").exists()
+
+
+def test_a_look_that_cannot_be_counted_is_an_error(folder: Path) -> None:
+    (folder / "looks.jsonl").unlink()
+    (folder / "looks.jsonl").mkdir()
+    with pytest.raises(ConfigError, match="each look has to be counted"):
+        look(folder, 1_200)
+
+
+NOT_LIVE = ("aa", "replay", "parity")
+
+
+@pytest.mark.parametrize("verdict", ["different", "failed"])
+@pytest.mark.parametrize("fields", [{"stage": "grpc"}, {"stage": "complete"}, *({"kind": one} for one in NOT_LIVE)])
+def test_only_live_calls_of_a_method_on_its_way_demote_it(seen: Seen, verdict: str, fields: dict[str, str]) -> None:
+    """Where they lead is shown by tests/migration/evidence/test_evidence_policy.py."""
+    assert demotion(seen(**{"stage": "shm", "verdict": verdict, **fields}), Limits()) is None
+
+
+def test_a_team_can_switch_it_off(seen: Seen) -> None:
+    assert demotion(seen(stage="shm", verdict="failed"), Limits(demote=False)) is None
