@@ -29,8 +29,8 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable, Iterator
+from time import CLOCK_MONOTONIC, clock_gettime
 from typing import Any, TypeVar
 
 R = TypeVar("R")
@@ -74,13 +74,13 @@ class WaitQueue:
 
     def wait_for(self, is_so: Callable[[], object], timeout_s: float | None = None) -> bool:
         """Wait until `is_so()`; False when it is not within `timeout_s`."""
-        end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        end_s = math.inf if timeout_s is None else clock_gettime(CLOCK_MONOTONIC) + timeout_s
         gate = threading.Lock()
         gate.acquire()
         try:
             self._gates[gate] = None
             while not is_so():
-                left_s = end_s - time.monotonic()
+                left_s = end_s - clock_gettime(CLOCK_MONOTONIC)
                 if left_s <= 0:
                     return False
                 gate.acquire(timeout=min(left_s, RECHECK_S))
