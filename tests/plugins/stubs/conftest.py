@@ -14,14 +14,11 @@ from tests.support.forked_programs import SWITCHED, Programs
 from tests.support.resources import STUB_THREADS, connections_of, rings, threads_of
 from tests.support.waiting import until_none_left
 
-PROGRAMS = Path(__file__).parent / "programs"
-QUIET = {"PYTHONUNBUFFERED": "1", "GRPC_VERBOSITY": "NONE"}
-
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator[Programs]:
     """Starts programs as forks of a Python that has imported grpc and what switches it."""
-    with Programs(*SWITCHED, folder=PROGRAMS, **QUIET) as programs:
+    with Programs(*SWITCHED, PYTHONUNBUFFERED="1", GRPC_VERBOSITY="NONE") as programs:
         yield programs
 
 
@@ -48,16 +45,3 @@ def driver(request: pytest.FixtureRequest) -> Any:
     from .differential.ends import OURS, Ends
 
     return AioEnds(OURS) if request.param == ASYNCIO else OverThreads(Ends(OURS))
-
-
-def in_a_child(work: Callable[[], None]) -> None:
-    """Run `work` in a forked child; fail when it fails there."""
-    pid = os.fork()
-    if not pid:
-        try:
-            work()
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -164,10 +164,13 @@ class Ends(Made, ExitStack):
     ) -> Served:
         """Serve these methods, at a new address unless one is given, with the credentials of a server or without."""
         server = self.server(generic_handler(methods), **arguments)
-        target = address or self.address()
-        add_port(server, target, credentials)
+        return Served(server, self.begin_at(server, address or "", credentials))
+
+    def begin_at(self, server: Any, target: str = "", credentials: Any = None) -> str:
+        """Start a server that listens there, or at a new address; return which it is."""
+        add_port(server, target := target or self.address(), credentials)
         server.start()
-        return Served(server, target)
+        return target
 
     def connect(self, target: str, options: Options = (), **arguments: Any) -> Any:
         """Return a channel to a target; one with credentials is a secure one."""

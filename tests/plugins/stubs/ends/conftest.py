@@ -71,9 +71,7 @@ class OurEnds(Ends):
         """Return a client of a new server whose handlers run in this pool."""
         server = OURS.server(pool, handlers=(generic_handler(methods),), **arguments)
         self.callback(lambda: server.stop(None).wait(PATIENCE_S))
-        server.add_insecure_port(target := self.address())
-        server.start()
-        return self.dial(target)
+        return self.dial(self.begin_at(server))
 
     def pair(self, methods: dict[str, Any], **arguments: Any) -> Client:
         """Return a client of a new server with these methods."""

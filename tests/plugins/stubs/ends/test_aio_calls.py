@@ -120,10 +120,6 @@ async def test_a_handler_that_ignores_its_cancellation_hurts_nobody(aio: OurAioE
     assert await client.unary_unary("Echo")(b"x") == b"x"
 
 
-async def test_a_call_without_time_fails_at_once(aio: OurAioEnds) -> None:
-    assert await code_of((await aio.pair(ECHO)).unary_unary("Echo")(b"", timeout=0)) == "DEADLINE_EXCEEDED"
-
-
 async def test_a_generator_whose_call_is_cancelled_ends_in_the_context_it_began_in(aio: OurAioEnds) -> None:
     scope: ContextVar[int] = ContextVar("scope")
     ended: list[str] = []

@@ -8,8 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from tests.plugins.stubs.conftest import in_a_child
-from tests.support.waiting import PATIENCE_S, until_in_loop
+from tests.support.waiting import PATIENCE_S, in_a_child, until_in_loop
 
 from ..differential.aio_ends import AioEnds
 from ..differential.both import ASYNCIO, BOTH
@@ -59,10 +58,10 @@ def test_a_forked_child_connects_anew_and_its_parent_goes_on(connect: Any, used:
 
     def work() -> None:
         call(b"child")
-        in_a_child(lambda: call(b"grandchild"))
+        assert in_a_child(lambda: call(b"grandchild"))
         connect()(b"a channel of its own")
 
-    in_a_child(work)
+    assert in_a_child(work)
     call(b"the parent goes on")
 
 
@@ -79,7 +78,7 @@ def test_those_who_subscribed_are_the_parents(stub: Client) -> None:
         assert tuple(states) == known
         stub.channel.close()
 
-    in_a_child(work)
+    assert in_a_child(work)
 
 
 def test_a_child_of_a_channel_in_use_connects_anew(stub: Client) -> None:
@@ -97,7 +96,7 @@ def test_a_child_of_a_channel_in_use_connects_anew(stub: Client) -> None:
     for thread in threads:
         thread.start()
     for _ in range(10):
-        in_a_child(child)
+        assert in_a_child(child)
     ended.set()
     for thread in threads:
         thread.join()
@@ -119,7 +118,7 @@ def test_calls_under_way_end_in_the_child_and_go_on_in_the_parent(stub: Client, 
         kept.clear()
         stub.channel.close()
 
-    in_a_child(work)
+    assert in_a_child(work)
     assert next(kept[1]) == b"y"
     assert kept[1].is_active()
     service.released.set()
@@ -135,7 +134,7 @@ async def test_a_forked_child_that_runs_another_loop_is_told_why_not(aio: OurAio
             client.unary_unary("Echo")(b"x")
         client.channel.__del__()
 
-    in_a_child(lambda: asyncio.run(in_the_child()))
+    assert in_a_child(lambda: asyncio.run(in_the_child()))
     for _ in range(3):
         assert await client.unary_unary("Echo")(b"y") == b"y"
 
@@ -151,7 +150,7 @@ async def test_a_channel_whose_last_call_is_waited_for_is_closed_in_a_forked_chi
     def in_the_child() -> None:
         assert client.channel.get_state() is State.SHUTDOWN
 
-    in_a_child(in_the_child)
+    assert in_a_child(in_the_child)
     assert client.channel.get_state() is State.READY
     held.release.set()
     assert await call == b"done"

@@ -99,11 +99,14 @@ import grpc
 from grpc import experimental, insecure_channel, secure_channel
 from grpc.aio import insecure_channel as aio_channel
 method = "{SCHEMA}"
+class Passing(grpc.UnaryUnaryClientInterceptor):
+    def intercept_unary_unary(self, continuation, details, request): return continuation(details, request)
 with secure_channel("localhost:50051", grpc.ssl_channel_credentials()) as channel:
     assert channel.unary_unary(method)(b"", timeout=20)
 with insecure_channel("dns:///localhost:50051") as channel:
     assert channel.unary_unary(method).with_call(b"", timeout=20)[0]
     assert channel.unary_unary(method).future(b"", timeout=20).result(20)
+    assert grpc.intercept_channel(channel, Passing()).unary_unary(method)(b"", timeout=20)
 for registered in False, True:
     assert experimental.unary_unary(b"", "[::1]:50051", method, insecure=True, _registered_method=registered)
 async def use():
@@ -113,7 +116,7 @@ asyncio.run(use())
 """
     done = run_code("--transport", "shm", "--endpoint", endpoint, code=code)
     assert done.returncode == 0, done.stderr
-    assert "6 calls over shared memory, 0 over gRPC" in done.stderr
+    assert "7 calls over shared memory, 0 over gRPC" in done.stderr
 
 
 @pytest.mark.parametrize("target", ["127.0.0.1:50051", "[::1]:1"])
@@ -121,15 +124,6 @@ def test_an_absent_engine_is_unavailable_and_nothing_falls_back(run_code: Launch
     options = ("--transport", "shm", "--map", f"*=shm://{unique_name()}")
     for dialled in (target, f"127.0.0.1:{grpc_port}"):
         assert run_code(*options, code=FAIL, arguments=(dialled,)).stdout == "UNAVAILABLE\n"
-
-
-@pytest.mark.exhaustive
-def test_auto_stays_on_grpc_where_no_engine_is_and_says_so(launch: Launch, python: Python, grpc_port: int) -> None:
-    name = unique_name()
-    options = ("--transport", "auto", "--map", f"localhost:{grpc_port}=shm://{name}")
-    done = launch(*options, "--quiet", command=python(FAIL, f"127.0.0.1:{grpc_port}"))
-    assert done.stdout == "UNIMPLEMENTED\n"  # by the server
-    assert f"127.0.0.1:{grpc_port} stays on gRPC: no server or engine at shm://{name}" in done.stderr
 
 
 def test_engines_are_told_apart_by_the_port_that_is_dialled(run_code: Launch, endpoint: str) -> None:

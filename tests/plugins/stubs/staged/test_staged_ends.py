@@ -14,8 +14,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
 from lucky_transport_stubs.staged import multicallable
 from lucky_transport_stubs.staged.ending import ending
-from tests.plugins.stubs.conftest import in_a_child
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, in_a_child
 
 grpc = pytest.importorskip("grpc")
 
@@ -182,7 +181,7 @@ def test_a_forked_child_has_shadows_of_its_own(pair: Any, policy: Any) -> None:
             never_closed[0].unary_unary(ECHO)(b"y", timeout=PATIENCE_S)
             assert list(policy.only().shadow.items) == [b"y"]
 
-        in_a_child(work)
+        assert in_a_child(work)
 
 
 def test_an_engine_that_ends_is_no_evidence_against_one_transport(pair: Any, policy: Any, handlers_of: Any) -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,36 +70,10 @@ def test_it_is_python_3_8_and_imports_nothing_that_does_not_come_with_it() -> No
     assert not [node for node in tree.body if isinstance(node, ast.ImportFrom)]
 
 
-def test_grpc_is_switched_right_after_its_import(packages: Path) -> None:
-    done = start("import grpc; print('imported')", packages)
-    assert (done.stdout, done.stderr) == ("activated grpc True SourceFileLoader\nimported\n", "")
-
-
-def test_it_is_switched_again_when_it_is_reloaded(packages: Path) -> None:
-    done = start("import grpc, importlib; importlib.reload(grpc)", packages)
-    assert done.stdout.count("activated") == 2
-
-
-def test_importing_a_part_of_grpc_switches_it(packages: Path) -> None:
-    assert start("from grpc import aio", packages).stdout.count("activated") == 1
-    assert start("import grpc.aio", packages).stdout.count("activated") == 1
-
-
 def test_a_python_that_does_not_use_grpc_imports_nothing_for_us(packages: Path) -> None:
     without = start(MODULES, flags=("-E",)).stdout.split()
     found = set(start(MODULES, packages).stdout.split()) - set(without)
     assert found - {"atexit"} == {"sitecustomize"}  # atexit is built in, and some Pythons begin with it
-
-
-def test_without_the_variable_nothing_happens(packages: Path) -> None:
-    code = "import grpc, sys; print([finder for finder in sys.meta_path if type(finder).__module__ == 'sitecustomize'])"
-    assert start(code, packages, LUCKY_TRANSPORT="").stdout == "[]\n"
-    assert start(code, packages).stdout != "[]\n"
-
-
-def test_nobody_finds_its_folder_on_the_path(packages: Path) -> None:
-    done = start(f"import sys; print({str(packages)!r} in sys.path, {BOOTSTRAP!r} in sys.path)", packages)
-    assert done.stdout == "True False\n"
 
 
 @pytest.mark.parametrize("transport", ["shm", ""])
@@ -117,47 +92,54 @@ def launcher(tmp_path: Path) -> Path:
     return folder
 
 
-ACTIVATED = "activated grpc True SourceFileLoader"
+ACTIVATED = "activated grpc True SourceFileLoader\n"
+_LOOK = f"\nimport sys; print('packages' in sys.modules['grpc'].__file__, {BOOTSTRAP!r} in sys.path)"
+_FINDERS = "[type(finder).__module__ for finder in sys.meta_path if type(finder).__module__ == 'sitecustomize']"
 
 
-@pytest.mark.parametrize("code", ["import grpc", "import grpc.aio", "from grpc import aio", "import grpc; import grpc"])
+@pytest.mark.parametrize(
+    ("code", "transport", "out"),
+    [
+        ("import grpc; print('imported')", "shm", f"{ACTIVATED}imported\n"),
+        ("import grpc, importlib; importlib.reload(grpc)", "shm", ACTIVATED * 2),
+        (f"from grpc import aio{_LOOK}", "shm", f"{ACTIVATED}True False\n"),
+        (f"import grpc.aio{_LOOK}", "shm", f"{ACTIVATED}True False\n"),
+        (f"import sys; print({_FINDERS})", "shm", "['sitecustomize']\n"),
+        (f"import grpc, sys; print({_FINDERS})", "", "[]\n"),
+        (f"import sys; sys.path.insert(0, {BOOTSTRAP!r}); import grpc{_LOOK}", "shm", f"{ACTIVATED}True False\n"),
+    ],
+)
+def test_whoever_imports_grpc_has_it_switched_right_then(packages: Path, code: str, transport: str, out: str) -> None:
+    done = start(code, packages, LUCKY_TRANSPORT=transport)
+    assert (done.stdout, done.stderr) == (out, "")
+
+
+_RUNS_IT = "import sys; sys.path.remove(sys.path[0]); del sys.modules['sitecustomize']; import sitecustomize"
+
+
+@pytest.mark.parametrize(
+    ("first", "code", "transport", "out"),
+    [
+        *(
+            ("print('theirs')", f"{code}{_LOOK}", "shm", f"theirs\n{ACTIVATED}True False\n")
+            for code in ("import grpc", "import grpc.aio", "from grpc import aio", "import grpc; import grpc")
+        ),
+        ("import grpc", "print('program')", "shm", f"{ACTIVATED}program\n"),
+        (_RUNS_IT, "import grpc", "shm", ACTIVATED),
+        ("", "import grpc; print(grpc.insecure_channel(1))", "", "original\n"),
+    ],
+)
 def test_a_sitecustomize_that_hides_it_does_not_keep_grpc_from_the_switch(
-    launcher: Path, packages: Path, code: str
+    launcher: Path, packages: Path, first: str, code: str, transport: str, out: str
 ) -> None:
-    look = f"import sys; print(sys.modules['grpc'].__file__, {BOOTSTRAP!r} in sys.path)"
-    done = start(f"{code}\n{look}", packages, before=(launcher,))
-    assert done.stdout.splitlines() == ["theirs", ACTIVATED, f"{packages / 'grpc/__init__.py'} False"]
+    (launcher / "sitecustomize.py").write_text(first)
+    assert start(code, packages, before=(launcher,), LUCKY_TRANSPORT=transport).stdout == out
 
 
-def test_what_a_sitecustomize_that_hides_it_imports_itself_is_switched(launcher: Path, packages: Path) -> None:
-    (launcher / "sitecustomize.py").write_text("import grpc")
-    assert start("print('program')", packages, before=(launcher,)).stdout == f"{ACTIVATED}\nprogram\n"
-
-
-def test_grpc_is_switched_once_where_a_sitecustomize_that_hides_it_runs_it_in_the_end(
-    launcher: Path, packages: Path
-) -> None:
-    (launcher / "sitecustomize.py").write_text(
-        "import sys; sys.path.remove(sys.path[0]); del sys.modules['sitecustomize']; import sitecustomize"
-    )
-    assert start("import grpc", packages, before=(launcher,)).stdout == f"{ACTIVATED}\n"
-
-
-def test_a_program_that_puts_pythonpath_back_on_its_path_is_switched_once(packages: Path) -> None:
-    code = f"import sys; sys.path.insert(0, {BOOTSTRAP!r}); import grpc; print(grpc.__file__)"
-    assert start(code, packages).stdout == f"{ACTIVATED}\n{packages / 'grpc/__init__.py'}\n"
-
-
-def test_hidden_and_without_the_variable_nothing_happens(launcher: Path, packages: Path) -> None:
-    done = start("import grpc; print(grpc.insecure_channel(1))", packages, before=(launcher,), LUCKY_TRANSPORT="")
-    assert done.stdout == "theirs\noriginal\n"
-
-
-def test_hidden_and_without_grpc_the_program_learns_that_from_python_itself(launcher: Path) -> None:
-    done = start(
-        "import sys; sys.path[:] = [entry for entry in sys.path if '-packages' not in entry]; import grpc",
-        before=(launcher,),
-    )
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_program_without_grpc_learns_that_from_python_itself(launcher: Path, hidden: bool) -> None:
+    code = "import sys; sys.path[:] = [entry for entry in sys.path if '-packages' not in entry]; import grpc"
+    done = start(code, before=(launcher,) if hidden else ())
     assert done.stderr.endswith("ModuleNotFoundError: No module named 'grpc'\n")
 
 
@@ -196,14 +178,11 @@ class Other:
             self.busy = False
         print("seen")
         return spec
-sys.meta_path.insert(int(sys.argv[1]), Other())
+sys.meta_path.insert(PLACE, Other())
 import grpc
 """
     for place in "0", "1":
-        environ = {"PYTHONPATH": os.pathsep.join([BOOTSTRAP, str(packages)]), "LUCKY_TRANSPORT": "shm"}
-        done = subprocess.run(
-            [sys.executable, "-c", code, place], env=environ, capture_output=True, text=True, timeout=60
-        )
+        done = start(code.replace("PLACE", place), packages)
         assert "seen" in done.stdout, done.stderr
         assert "activated" in done.stdout
 
@@ -242,11 +221,6 @@ def test_a_folder_that_was_removed_is_reported_too(packages: Path, tmp_path: Pat
     assert (done.stdout.splitlines()[-1], done.stderr) == ("told", "")
 
 
-def test_a_program_without_grpc_learns_that_from_python_itself() -> None:
-    done = start("import sys; sys.path[:] = [entry for entry in sys.path if '-packages' not in entry]; import grpc")
-    assert "ModuleNotFoundError: No module named 'grpc'" in done.stderr
-
-
 def test_a_switch_that_fails_ends_the_process_with_78_and_one_line(packages: Path) -> None:
     (packages / "lucky_transport_stubs/run/activation.py").write_text("def activate(grpc): raise ValueError('no map')")
     done = start("import os; print(os.getpid(), flush=True)\nimport grpc; print('never')", packages)
@@ -263,36 +237,27 @@ def bare(packages: Path) -> Path:
     return packages
 
 
-def test_the_program_itself_without_our_package_is_refused(bare: Path, tmp_path: Path) -> None:
-    done = start("import grpc; print('never')", bare, LUCKY_RUN_PARENT=str(os.getpid()), LUCKY_RUN_FOLDER=str(tmp_path))
-    assert (done.returncode, done.stdout) == (78, "")
-    assert "has no lucky_transport, pip install it there" in done.stderr
+@pytest.mark.parametrize(
+    ("parent", "status", "out"),
+    [(str(os.getpid()), 78, ""), (None, 78, ""), ("1", 0, "original\n")],
+    ids=["the program itself", "a program that nobody launched", "a child"],
+)
+def test_without_our_package_a_program_is_refused_and_a_child_noted_down(
+    bare: Path, tmp_path: Path, parent: str | None, status: int, out: str
+) -> None:
+    launched: Any = {"LUCKY_RUN_PARENT": parent, "LUCKY_RUN_FOLDER": str(tmp_path)} if parent else {}
+    done = start("import grpc; print(grpc.insecure_channel(1))", bare, **launched)
+    assert (done.returncode, done.stdout) == (status, out)
+    assert ("has no lucky_transport, pip install it there" in done.stderr) == (status == 78)
+    notes = [Path(note.read_text()) for note in tmp_path.glob("*.absent")]
+    assert [note.samefile(sys.executable) for note in notes] == [True] * (status == 0)
 
 
-def test_a_child_without_our_package_is_left_alone_and_noted_down(bare: Path, tmp_path: Path) -> None:
-    done = start(
-        "import grpc; print(grpc.insecure_channel(1))", bare, LUCKY_RUN_PARENT="1", LUCKY_RUN_FOLDER=str(tmp_path)
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "original\n", "")
-    (note,) = tmp_path.glob("*.absent")
-    assert Path(note.read_text()).samefile(sys.executable)
-
-
-def test_a_program_that_nobody_launched_is_refused_too(bare: Path) -> None:
-    done = start("import grpc; print('never')", bare)
-    assert (done.returncode, done.stdout) == (78, "")
-
-
-@pytest.mark.parametrize("flag", ["-E", "-I"])
-def test_what_shuts_it_out_is_known(flag: str, packages: Path) -> None:
+@pytest.mark.parametrize(("flag", "is_shut_out"), [("-E", True), ("-I", True), ("-P", False), ("-S", False)])
+def test_what_shuts_it_out_is_known(flag: str, is_shut_out: bool, packages: Path) -> None:
     """Facts that `--check` relies on: if one of them changes, so must the list of flags."""
     code = f"import sys; sys.path.append({str(packages)!r}); import grpc"
-    assert "activated" not in start(code, flags=(flag,)).stdout
-
-
-@pytest.mark.parametrize("flag", ["-P", "-S"])
-def test_a_safe_path_or_a_missing_site_does_not_shut_it_out(flag: str, packages: Path) -> None:
-    assert "activated" in start("import grpc", packages, flags=(flag,)).stdout
+    assert ("activated" in start(code, flags=(flag,)).stdout) == (not is_shut_out)
 
 
 def test_opentelemetrys_launcher_keeps_no_program_from_the_switch(launch: Launch) -> None:

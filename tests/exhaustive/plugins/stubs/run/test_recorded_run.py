@@ -55,8 +55,8 @@ def served(weather: WeatherPrograms, shm: str) -> Iterator[str]:
             server.terminate()
 
 
-def run(*command: str, code: int = 0) -> str:
-    done = subprocess.run([*CLI, *command], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+def run(*command: str, code: int = 0, cwd: Path | None = None) -> str:
+    done = subprocess.run([*CLI, *command], capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=cwd)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -89,12 +89,20 @@ def test_every_call_is_recorded_counted_and_made_again(
         assert "EQUAL: 14 of 14" in run("replay", str(file), other if other == shm else f"grpc://{target}")
 
 
-def test_a_program_of_asyncio_is_recorded_with_metadata_and_deadline(weather: WeatherPrograms, tmp_path: Path) -> None:
+def test_a_command_asyncio_is_recorded_with_metadata_and_deadline(weather: WeatherPrograms, tmp_path: Path) -> None:
     file, shm, program = tmp_path / "run.jsonl", f"shm://{unique_name()}", tmp_path / "asker.py"
     program.write_text(_AIO)
     with served(weather, shm) as target:
-        under = [*_under("shm", target, shm), "--record", str(file), "--"]
-        run(*under, sys.executable, str(program), target, str(weather.folder))
+        run(
+            *_under("shm", target, shm),
+            "--record",
+            str(file),
+            "--",
+            sys.executable,
+            str(program),
+            target,
+            str(weather.folder),
+        )
     get, watch, chat = _calls(file)
     assert (get.arity, get.metadata, get.timeout_s) == ("unary_unary", (("team", "weather"),), pytest.approx(50, abs=1))
     assert (watch.arity, len(watch.items), watch.code) == ("unary_stream", 3, "OK")
@@ -172,8 +180,17 @@ def test_a_worker_with_stubs_is_recorded(weather: WeatherPrograms, tmp_path: Pat
     file, shm, program = tmp_path / "run.jsonl", f"shm://{unique_name()}", tmp_path / "program.py"
     program.write_text(_STUBS + _STARTS[start])
     with served(weather, shm) as target:
-        under = ["run", "--transport", "shm", "--map", f"{target}={shm}", "--record", str(file), "--"]
-        run(*under, sys.executable, str(program), target, str(weather.folder), before)
+        run(
+            *_under("shm", target, shm),
+            "--record",
+            str(file),
+            "--",
+            sys.executable,
+            str(program),
+            target,
+            str(weather.folder),
+            before,
+        )
     assert _numbers(tmp_path) == [20] * (1 + (before == "before"))
 
 
@@ -184,18 +201,8 @@ def test_a_worker_of_a_staged_program_leaves_evidence(weather: WeatherPrograms, 
     (tmp_path / "lucky_transport.toml").write_text(stages)
     program.write_text(_STUBS + _STARTS[start])
     with served(weather, shm) as target:
-        command = [
-            *CLI,
-            "run",
-            "--transport",
-            "staged",
-            "--map",
-            f"{target}={shm}",
-            "--",
-            sys.executable,
-            str(program),
-        ]
-        subprocess.run([*command, target, str(weather.folder), "never"], cwd=tmp_path, check=True, timeout=PATIENCE_S)
+        command = [sys.executable, str(program), target, str(weather.folder), "never"]
+        run("run", "--transport", "staged", "--map", f"{target}={shm}", "--", *command, cwd=tmp_path)
     seen = rows_in(tmp_path / "lucky-evidence")
     assert len(seen) == 20
     assert {one["verdict"] for one in seen} == {"equal"}
@@ -215,5 +222,4 @@ def test_a_worker_that_connects_is_recorded(tmp_path: Path, start: str, before: 
 
 def _numbers(folder: Path) -> list[int]:
     """Return how many calls each process has recorded."""
-    files = sorted(folder.glob("run*.jsonl"))
-    return [sum(isinstance(one, RecordedCall) for one in Recording(file).entries()) for file in files]
+    return [len(_calls(file)) for file in sorted(folder.glob("run*.jsonl"))]

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +49,14 @@ def start(environ: dict[str, str], tmp_path: Path) -> Iterator[Start]:
     """Start the launcher in a process group of its own."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*options: str, apart: bool = False, code: str = PROGRAM) -> subprocess.Popen[str]:
+    def start(
+        *options: str, apart: bool = False, code: str = PROGRAM, terminal: int | None = None
+    ) -> subprocess.Popen[str]:
         program = [sys.executable, "-c", code.format(apart=apart)]
         command = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", *options, "--", *program]
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        if terminal is not None:
+            command = [sys.executable, "-c", TAKE_TERMINAL, *command]  # a session's leader opens it, and it is its own
+        pipes: dict[str, Any] = {"stdin": terminal, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         launcher = subprocess.Popen(command, env=environ, cwd=tmp_path, start_new_session=True, **pipes)
         started.append(launcher)
         assert _line(launcher) == "ready"
@@ -124,24 +127,16 @@ def test_several_signals_to_the_group_reach_the_program_once_each(start: Start) 
 
 
 @pytest.fixture
-def at_terminal(environ: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], int]]]:
+def at_terminal(start: Start) -> Callable[..., tuple[subprocess.Popen[str], int]]:
     """Start the launcher as the leader of a session at a terminal; returns it, and our end of the terminal."""
-    with ExitStack() as stack:
 
-        def start(*options: str) -> tuple[subprocess.Popen[str], int]:
-            ours, theirs = pty.openpty()
-            program = [sys.executable, "-c", PROGRAM.format(apart=False)]
-            run = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", *options, "--", *program]
-            command = [sys.executable, "-c", TAKE_TERMINAL, *run]  # a session's leader opens it, and it is its own
-            pipes: dict[str, Any] = {"stdin": theirs, "stdout": subprocess.PIPE, "text": True}
-            launcher = subprocess.Popen(command, env=environ, cwd=tmp_path, start_new_session=True, **pipes)
-            stack.enter_context(launcher)
-            stack.callback(launcher.kill)
-            os.close(theirs)
-            assert _line(launcher) == "ready"
-            return launcher, ours
+    def started(*options: str) -> tuple[subprocess.Popen[str], int]:
+        ours, theirs = pty.openpty()
+        launcher = start(*options, terminal=theirs)
+        os.close(theirs)
+        return launcher, ours
 
-        yield start
+    return started
 
 
 @pytest.mark.parametrize("options", [(), ("--quiet",)], ids=["beneath the launcher", "in its place"])

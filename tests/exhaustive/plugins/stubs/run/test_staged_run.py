@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import lucky_transport
 from lucky_transport.process import unique_name
+from tests.support.fixtures.migration_evidence import rows_in
 from tests.support.forked_programs import CommandLine, Program
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import SERVICE, WeatherPrograms
@@ -77,13 +77,6 @@ def calls(folder: Path) -> Counter[tuple[str, bool]]:
     return found
 
 
-def evidence(folder: Path) -> list[dict[str, Any]]:
-    lines = [
-        line for path in (folder / "lucky-evidence").glob("calls-*.jsonl") for line in path.read_text().split("\n")
-    ]
-    return [json.loads(line) for line in lines if line]
-
-
 def test_each_method_goes_where_its_stage_says_and_reads_are_compared(
     launch: Launch, python: Python, place: Place, stages: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -99,7 +92,9 @@ def test_each_method_goes_where_its_stage_says_and_reads_are_compared(
     assert counted == Counter(
         {(SCHEMA, True): drawn, (SCHEMA, False): 10 - drawn, (INFO, True): 10, (RESET, False): 10}
     )
-    seen = Counter((one["method"], one["authority"]["transport"], one["verdict"]) for one in evidence(tmp_path))
+    seen = Counter(
+        (one["method"], one["authority"]["transport"], one["verdict"]) for one in rows_in(tmp_path / "lucky-evidence")
+    )
     assert seen == Counter(
         {
             (SCHEMA, "grpc", "equal"): 10 - drawn,
@@ -127,7 +122,7 @@ asyncio.run(use())
     done = launch(*place.options, "--report", "calls.json", command=python(code, place.port))
     assert done.returncode == 0, done.stderr
     assert calls(tmp_path) == {(SCHEMA, False): 5, (INFO, True): 5}
-    assert Counter(one["verdict"] for one in evidence(tmp_path)) == {"equal": 10}
+    assert Counter(one["verdict"] for one in rows_in(tmp_path / "lucky-evidence")) == {"equal": 10}
 
 
 def test_quiet_stages_and_counts_nothing(
@@ -136,7 +131,7 @@ def test_quiet_stages_and_counts_nothing(
     stages("shadow")
     done = launch(*place.options, "--quiet", command=python(f"{CALL}\ncall('{SCHEMA}')", place.port))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert len(evidence(tmp_path)) == 1
+    assert len(rows_in(tmp_path / "lucky-evidence")) == 1
 
 
 def test_targets_beyond_the_map_stay_what_they_were(
@@ -263,14 +258,14 @@ def test_declared_reads_alone_are_asked_twice_compared_and_known_by_name_and_eff
     assert came.pop("GetForecast") >= 12  # more where a shadow was late
     assert came.pop("WatchForecast") >= 8
     assert came == {"SetStation": 1, "PutStation": 1, "Report": 1, "Chat": 1}
-    reads = [one for one in evidence(tmp_path) if one["method"].endswith("Forecast")]
+    reads = [one for one in rows_in(tmp_path / "lucky-evidence") if one["method"].endswith("Forecast")]
     seen = Counter((one["method"].rpartition("/")[2], one["verdict"]) for one in reads)
     assert seen == {("GetForecast", "equal"): 6, ("WatchForecast", "equal"): 4}
     for one in reads:
         assert one["left_out"] == {}
         assert (one["shadow"]["transport"], one["shadow"]["code"]) == ("shm", one["authority"]["code"])
         assert min(one["shadow"]["us"], one["authority"]["us"]) > 0
-    whys = [one["why"] for one in evidence(tmp_path) if one["method"].endswith("Report")]
+    whys = [one["why"] for one in rows_in(tmp_path / "lucky-evidence") if one["method"].endswith("Report")]
     assert whys == ["nothing says that it is a read, so it is not made twice"]
     rows = json.loads(shown(forked_line, "stage", "show", "Weather/*", "--json"))["methods"]
     assert {row["method"].rpartition("/")[2]: row["effect"] for row in rows} == {
@@ -291,6 +286,6 @@ def test_a_program_without_generated_modules_is_compared_by_what_was_registered(
     shown(forked_line, "stage", "register", str(weather.descriptor_set))
     with served("--fault", "value") as served_at:
         run_staged(served_at, _BYTES)
-    [found, *_] = evidence(tmp_path)
+    [found, *_] = rows_in(tmp_path / "lucky-evidence")
     assert (found["verdict"], found["aspect"], found["where"]) == ("different", "item", "reading.temperature")
     assert found["values"] == {"grpc": 0.0, "shm": 1.0}

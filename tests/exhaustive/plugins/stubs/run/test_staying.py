@@ -34,6 +34,16 @@ for _ in range(2):  # it stops, and starts again
     assert server.stop(5).wait(10)
 """
 
+#: All that follows runs in a forked child, which gRPC and what switches it were imported for.
+FORKED = """
+import os
+
+import grpc
+
+if child := os.fork():
+    raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
 #: What gevent's monkey.patch_all() leaves behind, as far as we look.
 GREENLETS = """
 import sys
@@ -121,8 +131,11 @@ def run(launch: Launch, tmp_path: Path, transport: str, program: str, **variable
     return done.stderr
 
 
-def test_a_server_and_its_client_in_one_program_meet_over_shared_memory(launch: Launch, tmp_path: Path) -> None:
-    said = run(launch, tmp_path, "shm", PROGRAM)
+@pytest.mark.parametrize("first", ["", FORKED], ids=["started", "forked"])
+def test_a_server_and_its_client_in_one_process_meet_over_shared_memory(
+    launch: Launch, tmp_path: Path, first: str
+) -> None:
+    said = run(launch, tmp_path, "shm", first + PROGRAM)
     assert "2 calls over shared memory, 0 over gRPC; served 2 calls over shared memory, 0 over gRPC" in said
 
 
@@ -151,30 +164,22 @@ def test_a_process_of_greenlets_says_that_it_is_not_recorded(launch: Launch, tmp
     assert not file.exists()
 
 
-def test_a_runtime_directory_with_a_long_path_keeps_a_server_on_grpc(launch: Launch, tmp_path: Path) -> None:
-    long = tmp_path / ("d" * 120)
-    long.mkdir()
-    said = run(launch, tmp_path, "auto", PROGRAM, XDG_RUNTIME_DIR=str(long))
-    assert re.search(r"is served over gRPC only: Failed to bind to address shm://staying_\w+: a socket in", said)
-    assert " over gRPC: no server or engine at shm://staying_" in said
-
-
-def test_too_few_descriptors_keep_a_server_on_grpc(launch: Launch, tmp_path: Path) -> None:
-    said = run(launch, tmp_path, "auto", NO_DESCRIPTORS + PROGRAM)
-    assert re.search(r"is served over gRPC only: Failed to bind to .*: too many open files, the limit is \d+", said)
-    assert " over gRPC: no server or engine at shm://staying_" in said
-
-
 @pytest.mark.parametrize(
-    ("program", "reason"),
-    [(NO_THREADS + PROGRAM, "can't start new thread"), (NO_READERS, "[Errno 24] Too many open files")],
-    ids=["threads", "asyncio"],
+    ("program", "folder", "reason"),
+    [
+        (PROGRAM, "d" * 120, r"Failed to bind to address shm://staying_\w+: a socket in"),
+        (NO_DESCRIPTORS + PROGRAM, "", r"Failed to bind to .*: too many open files, the limit is \d+"),
+        (NO_THREADS + PROGRAM, "", "can't start new thread"),
+        (NO_READERS, "", r"\[Errno 24\] Too many open files"),
+    ],
+    ids=["a long path", "no descriptors", "no threads", "no readers"],
 )
-def test_a_server_that_cannot_start_beside_grpcs_stays_on_grpc(
-    launch: Launch, tmp_path: Path, program: str, reason: str
+def test_a_server_that_cannot_listen_or_start_beside_grpcs_stays_on_grpc(
+    launch: Launch, tmp_path: Path, program: str, folder: str, reason: str
 ) -> None:
-    said = run(launch, tmp_path, "auto", program)
-    assert f"is served over gRPC only: {reason}" in said
+    (tmp_path / folder).mkdir(exist_ok=True)
+    said = run(launch, tmp_path, "auto", program, **({"XDG_RUNTIME_DIR": str(tmp_path / folder)} if folder else {}))
+    assert re.search(f"is served over gRPC only: {reason}", said)
     assert " over gRPC: no server or engine at shm://staying_" in said
 
 

@@ -126,55 +126,46 @@ for one in children:
     assert done.stderr.count("was not switched") == 3
 
 
-def test_check_sees_through_shells_and_orphans(launch: Launch) -> None:
-    script = f"({sys.executable} -I -c 'import time; time.sleep(1)' &) ; sleep 1.2"
-    done = launch("--transport", "grpc", "--check", "--quiet", command=["sh", "-c", script])
-    assert done.stderr.count("was not switched") == 1
-
-
-def test_a_program_that_is_itself_out_of_reach_is_found_too(launch: Launch) -> None:
-    done = launch(
-        "--transport", "grpc", "--check", command=[sys.executable, "-E", "-c", "import time; time.sleep(0.5)"]
-    )
-    assert "was not switched: started with -E, which ignores the environment" in done.stderr
-
-
-def test_without_check_what_uses_no_grpc_is_not_named(launch: Launch) -> None:
-    done = launch("--transport", "grpc", command=[sys.executable, "-E", "-c", "import time; time.sleep(0.2)"])
-    assert "was not switched" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("launcher", "why"),
-    [
-        (["env", "-u", "PYTHONPATH"], "its PYTHONPATH lacks the launcher's folder"),
-        (["env", "PYTHONPATH=/else"], "its PYTHONPATH lacks the launcher's folder"),
-        (["env", "-u", "LUCKY_TRANSPORT"], "its environment lacks LUCKY_TRANSPORT"),
-        (["env", "-i"], "its PYTHONPATH lacks the launcher's folder"),
-    ],
-    ids=" ".join,
-)
-def test_what_uses_grpc_and_was_not_switched_is_named_without_check(
-    launch: Launch, launcher: list[str], why: str
-) -> None:
-    code = "import grpc, time; time.sleep(1)"
-    done = launch("--transport", "shm", "--map", "*=shm://x", command=[*launcher, sys.executable, "-c", code])
-    assert "no gRPC call was counted; no process that can be switched imported grpc" in done.stderr
-    assert re.search(rf"pid \d+ \({sys.executable} -c .*\) was not switched: {why}\n", done.stderr)
-
-
-def test_a_grpc_that_is_loaded_past_the_switch_is_named(launch: Launch) -> None:
-    code = """
-import importlib.util, time
+SLEEPS = "import time; time.sleep(1)"
+#: A program that loads grpc past the switch.
+PAST_IT = f"""
+import importlib.util, sys
 from importlib.machinery import PathFinder
-import sys
 spec = PathFinder.find_spec("grpc")
 sys.modules["grpc"] = grpc = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(grpc)
-time.sleep(1)
+{SLEEPS}
 """
-    done = launch("--transport", "shm", "--map", "*=shm://x", command=[sys.executable, "-c", code])
-    assert "was not switched: its grpc is not the one that `import grpc` finds" in done.stderr
+LACKS_FOLDER = "its PYTHONPATH lacks the launcher's folder"
+PYTHON = [sys.executable, "-c"]
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "why"),
+    [
+        (["--check", "--quiet"], ["sh", "-c", f"({sys.executable} -I -c '{SLEEPS}' &) ; sleep 1.2"], "started with -I"),
+        (["--check"], [sys.executable, "-E", "-c", SLEEPS], "started with -E, which ignores the environment"),
+        ([], [sys.executable, "-E", "-c", SLEEPS], None),
+        ([], ["env", "-u", "PYTHONPATH", *PYTHON, f"import grpc; {SLEEPS}"], LACKS_FOLDER),
+        ([], ["env", "PYTHONPATH=/else", *PYTHON, f"import grpc; {SLEEPS}"], LACKS_FOLDER),
+        (
+            [],
+            ["env", "-u", "LUCKY_TRANSPORT", *PYTHON, f"import grpc; {SLEEPS}"],
+            "its environment lacks LUCKY_TRANSPORT",
+        ),
+        ([], ["env", "-i", *PYTHON, f"import grpc; {SLEEPS}"], LACKS_FOLDER),
+        ([], [*PYTHON, PAST_IT], "its grpc is not the one that `import grpc` finds"),
+        (["--check"], [*PYTHON, f"import grpc, os; child = os.fork(); {SLEEPS}; child and os.waitpid(child, 0)"], None),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_a_process_that_was_not_switched_is_named_where_it_uses_grpc_or_check_asks(
+    launch: Launch, options: list[str], command: list[str], why: str | None
+) -> None:
+    done = launch("--transport", "shm", "--map", "*=shm://x", *options, command=command)
+    assert done.stderr.count("was not switched") == (why is not None)
+    assert why is None or re.search(rf"pid \d+ \({sys.executable} .*\) was not switched: {why}", done.stderr, re.DOTALL)
+    assert "env" not in command or "no process that can be switched imported grpc" in done.stderr
 
 
 def test_a_program_with_grpcs_own_library_is_named() -> None:
@@ -198,9 +189,3 @@ sys.stdin.read()
         process.communicate(timeout=10)
     (why,) = [one.why for one in lookout.escapes if one.pid == process.pid]
     assert why == "it uses gRPC's own library, and only Python's package grpc can be switched"
-
-
-def test_switched_processes_and_those_that_they_fork_are_not_named(launch: Launch) -> None:
-    code = "import grpc, os, time; child = os.fork(); time.sleep(1); child and os.waitpid(child, 0)"
-    done = launch("--transport", "shm", "--map", "*=shm://x", "--check", command=[sys.executable, "-c", code])
-    assert "was not switched" not in done.stderr

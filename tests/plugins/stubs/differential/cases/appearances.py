@@ -189,10 +189,7 @@ def of_what_interceptors_get(ends: Ends) -> Record:
 
     server = ends.server(interceptors=(Looking(),))
     server.add_generic_rpc_handlers((generic_handler({"Method": method_handler("unary_unary", lambda r, c: r)}),))
-    target = ends.address()
-    server.add_insecure_port(target)
-    server.start()
-    attempt(ends.connect(target).unary_unary(path()), b"request")
+    attempt(ends.connect(ends.begin_at(server)).unary_unary(path()), b"request")
     known = [sorted(handler._method_handlers) for handler in server._state.generic_handlers]
     return {"details": diary.after(1), "handlers": known}
 

@@ -79,16 +79,6 @@ async def a_channel_is_a_context(ends: Driver) -> Record:
 
 
 @case
-def closing_one_channel_leaves_the_other(ends: Ends) -> Record:
-    target = ends.serve(ECHO).target
-    first, second = (ends.connect(target) for _ in range(2))
-    for channel in (first, second):
-        channel.unary_unary(path())(b"request")
-    first.close()
-    return attempt(second.unary_unary(path()), b"request")
-
-
-@case
 def a_subscriber_sees_the_channel_become_ready(ends: Ends) -> Record:
     channel, diary = ends.connect(ends.serve(ECHO).target), Diary()
     channel.subscribe(diary.note, try_to_connect=True)

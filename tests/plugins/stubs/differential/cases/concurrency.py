@@ -61,16 +61,6 @@ async def streams_run_side_by_side(ends: Driver, way: Way) -> Record:
     return {"turns": turns, "ends": [await ends.finish(way, call) for call in calls]}
 
 
-@each(BOTH)
-async def conversations_run_side_by_side(ends: Driver) -> Record:
-    method = await ends.method("stream_stream", ends.flow("stream_stream", lambda request: (request.upper(),)))
-
-    async def talk(number: int) -> Record:
-        return await ends.taken(method, iter([f"a{number}-{n}".encode() for n in range(20)]))
-
-    return {"all": await ends.gather(talk, AT_ONCE)}
-
-
 @each(BOTH, way=STREAMS)
 async def unary_calls_pass_a_stream_nobody_reads(ends: Driver, way: Way) -> Record:
     endless = ends.flow(way.arity, lambda request: iter(lambda: b"x" * 1_000, None))

@@ -169,10 +169,3 @@ def a_call_of_with_call_answers_everything(ends: Ends) -> Record:
         "exception": attempt(call.exception),
         "traceback": attempt(call.traceback),
     }
-
-
-@case
-def a_call_says_how_it_ended(ends: Ends) -> Record:
-    call = ends.unary_stream(lambda request, context: iter((b"item",)))(b"request")
-    list(call)
-    return {"says": ["OK" in str(call), "details" in repr(call)], "debug": isinstance(call.debug_error_string(), str)}

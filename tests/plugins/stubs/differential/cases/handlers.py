@@ -21,10 +21,8 @@ ECHO = {"Method": method_handler("unary_unary", lambda request, context: request
 
 @case
 def handlers_may_come_after_the_start(ends: Ends) -> Record:
-    server, address = ends.server(), ends.address()
-    server.add_insecure_port(address)
-    server.start()
-    method = ends.connect(address).unary_unary(path())
+    server = ends.server()
+    method = ends.connect(ends.begin_at(server)).unary_unary(path())
     seen = {"before": attempt(method, b"request")}
     server.add_generic_rpc_handlers((generic_handler(ECHO),))
     return {**seen, "after": attempt(method, b"request")}
@@ -46,10 +44,8 @@ class _Generic(grpc.GenericRpcHandler):
 
 @each(name=("Echo", "Fail", "Neither"))
 def a_generic_handler_decides_by_the_path(ends: Ends, name: str) -> Record:
-    diary, address = Diary(), ends.address()
-    server = ends.server(_Generic(diary))
-    server.add_insecure_port(address)
-    server.start()
+    diary = Diary()
+    address = ends.begin_at(ends.server(_Generic(diary)))
     call = attempt(ends.connect(address).unary_unary(path(name)), b"request", metadata=(("key", "value"),))
     return {"call": call, "asked": diary.after(1)}
 
@@ -85,18 +81,13 @@ if hasattr(grpc.Server, "add_registered_method_handlers"):
         server = ends.server(generic_handler(ECHO), interceptors=(Interceptor(lambda continuation, details: refusal),))
         if registered:
             server.add_registered_method_handlers(SERVICE, ECHO)
-        target = ends.address()
-        server.add_insecure_port(target)
-        server.start()
-        return attempt(ends.connect(target).stream_unary(path()), iter(()))
+        return attempt(ends.connect(ends.begin_at(server)).stream_unary(path()), iter(()))
 
     @case
     def a_registered_method_is_served_without_a_generic_handler(ends: Ends) -> Record:
-        server, address = ends.server(), ends.address()
+        server = ends.server()
         server.add_registered_method_handlers(SERVICE, ECHO)
-        server.add_insecure_port(address)
-        server.start()
-        channel = ends.connect(address)
+        channel = ends.connect(ends.begin_at(server))
         return {
             "registered": attempt(channel.unary_unary(path(), None, None, True), b"request"),
             "by path": attempt(channel.unary_unary(path()), b"request"),

@@ -31,16 +31,6 @@ async def succeeds(ends: Driver, way: Way) -> Record:
 
 
 @each(BOTH, way=WAYS)
-async def succeeds_with_a_deadline(ends: Driver, way: Way) -> Record:
-    async def answer(read: Read, context: Any) -> bytes:
-        await read()
-        return str(context.time_remaining() > 5).encode()
-
-    method = await ends.method(way.arity, ends.behaviour(way.arity, answer, b"first"))
-    return await ends.invoke(way, method, timeout=PATIENCE_S)
-
-
-@each(BOTH, way=WAYS)
 async def is_aborted(ends: Driver, way: Way) -> Record:
     async def abort(read: Read, context: Any) -> None:
         await read()

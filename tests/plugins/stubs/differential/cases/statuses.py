@@ -1,15 +1,15 @@
 """Codes and details: what the handler set, in every way it can, and what the client is told."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 
-from ..both import ASYNCIO, BOTH, THREADS, AioEnds, Driver, OverThreads, ways_of
+from ..both import ASYNCIO, BOTH, THREADS, AioEnds, Driver, OverThreads
 from ..ends import ARITIES, Ends
-from ..records import PATIENCE_S, Record, Way, argument, attempt, entries, invoke, plain, taken
+from ..records import PATIENCE_S, Record, Way, argument, attempt, entries, plain, taken
 from ..registry import each
 
 CODES = tuple(code.name for code in grpc.StatusCode)
@@ -178,30 +178,6 @@ async def a_handler_reads_back_what_it_set(ends: Driver) -> Record:
         return b"response"
 
     return {"call": await told(ends, act), "read": seen}
-
-
-@each(arity=("unary_stream", "stream_stream"), items=(0, 1, 3))
-def a_generator_aborts_midway(ends: Ends, arity: str, items: int) -> Record:
-    def behaviour(request: Any, context: Any) -> Iterator[bytes]:
-        context.set_trailing_metadata((("items", str(items)),))
-        for number in range(items):
-            yield str(number).encode()
-        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "no more")
-
-    return invoke("iterator", ends.method(arity, behaviour), argument(arity))
-
-
-@each(
-    BOTH,
-    way=ways_of("unary_stream"),
-    items=(0, 1, 3),
-)
-async def a_generator_raises_midway(ends: Driver, way: Way, items: int) -> Record:
-    def make(request: bytes) -> Iterator[bytes]:
-        yield from (str(number).encode() for number in range(items))
-        raise LookupError("lost the thread")
-
-    return await ends.invoke(way, await ends.method(way.arity, ends.flow(way.arity, make)))
 
 
 @each(arity=ARITIES)
