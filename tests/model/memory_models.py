@@ -14,7 +14,7 @@ A method returns all outcomes of a step: pairs of the value and the memory after
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from tests.model.steps import Order
 
@@ -37,37 +37,17 @@ class Words:
     users: tuple[frozenset[str], ...]
 
 
-class MemoryModel(Protocol):
-    """See the module. `p` is the number of the process."""
-
-    name: str
-    #: Steps that commute with those of all other processes, so that nothing else need come between.
-    local: frozenset[str]
-    #: What of a step the model tells apart: taking out anything else changes nothing.
-    heeds: frozenset[str]
-
-    def __init__(self, words: Words, processes: Sequence[str]) -> None: ...
-    def initial(self) -> Memory: ...
-    def load(self, memory: Memory, p: int, at: str, order: Order) -> Outcomes: ...
-    def store(self, memory: Memory, p: int, at: str, value: Any, order: Order) -> Outcomes: ...
-    def exchange(
-        self, memory: Memory, p: int, at: str, value: Any, expected: Any, order: Order, failure: Order
-    ) -> Outcomes: ...
-    def fence(self, memory: Memory, p: int, order: Order) -> Outcomes: ...
-    def read(self, memory: Memory, p: int, at: str) -> Outcomes: ...
-    def write(self, memory: Memory, p: int, at: str, value: Any) -> Outcomes: ...
-    def background(self, memory: Memory) -> Iterator[tuple[str, Memory]]: ...
-
-
 def _replaced(items: tuple[Any, ...], index: int, item: Any) -> tuple[Any, ...]:
     return (*items[:index], item, *items[index + 1 :])
 
 
 class Sequential:
-    """Memory is the tuple of all values."""
+    """Memory is the tuple of all values; the other models have its methods. `p` is the number of the process."""
 
     name = "sequential"
+    #: Steps that commute with those of all other processes, so that nothing else need come between.
     local = frozenset({"fence"})
+    #: What of a step the model tells apart: taking out anything else changes nothing.
     heeds = frozenset[str]()
 
     def __init__(self, words: Words, processes: Sequence[str]) -> None:
@@ -166,7 +146,7 @@ def _joined(a: View, b: View) -> View:
     return tuple(map(max, a[0], b[0])), a[1] | b[1]
 
 
-class Relaxed:
+class Relaxed(Sequential):
     """Memory is (histories, plain values, processes' views, the view of sequentially consistent fences).
 
     A history is a tuple of (value, view, attached): attached to the store before it, as that of an exchange is. Views
@@ -249,9 +229,6 @@ class Relaxed:
             rel = cur
         yield None, self._trimmed(histories, plain, _replaced(threads, p, (cur, acq, rel)), sc)
 
-    def background(self, memory: Memory) -> Iterator[tuple[str, Memory]]:
-        return iter(())
-
     # -- plain accesses: each must have seen the last write, a write also every read of it -----------------------------
 
     def _read_bit(self, word: int, p: int) -> int:
@@ -325,4 +302,4 @@ def _seen(views: tuple[View, View, View], word: int, t: int, message: View, orde
     return (_joined(cur, message) if order.acquires else cur), acq, rel
 
 
-MODELS: dict[str, type[MemoryModel]] = {model.name: model for model in (Sequential, TotalStore, Relaxed)}
+MODELS: dict[str, type[Sequential]] = {model.name: model for model in (Sequential, TotalStore, Relaxed)}
