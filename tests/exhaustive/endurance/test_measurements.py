@@ -74,45 +74,38 @@ def test_both_codecs_are_timed_to_write_and_to_read() -> None:
 P50S = [10.0, 10.1, 10.2, 9.9, 10.0, 9.8]
 
 
-def result(*, floor: float | None = 1.01, **times: float) -> dict[str, Any]:
+def result(*, floor: float | None = 1.01, of_run: float = 1.02, rounds: int = 6, **times: float) -> dict[str, Any]:
     """Return as much of a result as is compared: path -> how many times P50S its rounds took."""
     rows = [
-        {"title": "one exchange", "path": path, "wait": None, "p50s": [one * by for one in P50S], "floor": floor}
+        {
+            "title": "one exchange",
+            "path": path,
+            "wait": None,
+            "p50s": [one * by for one in P50S[:rounds]],
+            "floor": floor,
+        }
         for path, by in times.items()
     ]
-    return {"rows": rows, "noise_floor": {"floor": 1.02}}
+    return {"rows": rows, "noise_floor": {"floor": of_run}}
 
 
-def words(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    return [word for word, _ in changes(old, new)]
-
-
-def test_rows_that_became_slower_or_faster_are_told_apart_from_those_that_did_not() -> None:
-    assert words(result(shm=1, grpc=1, inproc=1), result(shm=1.5, grpc=0.5, inproc=1)) == [
-        *("SLOWER", "FASTER", "NO DIFFERENCE")
-    ]
-
-
-@pytest.mark.parametrize("floors", [(1.6, 1.01), (1.01, 1.6)])
-def test_a_difference_within_the_noise_of_either_run_is_no_change(floors: tuple[float, float]) -> None:
-    assert words(result(floor=floors[0], shm=1), result(floor=floors[1], shm=1.5)) == ["NO DIFFERENCE"]
-
-
-def test_a_row_without_noise_of_its_own_is_judged_by_that_of_the_run() -> None:
-    old, new = result(floor=None, shm=1), result(floor=None, shm=1.5)
-    assert words(old, new) == ["SLOWER"]
-    new["noise_floor"] = {"floor": 1.6}
-    assert words(old, new) == ["NO DIFFERENCE"]
-
-
-def test_too_few_rounds_give_no_verdict() -> None:
-    short = result(shm=1)
-    short["rows"][0]["p50s"] = P50S[:5]
-    assert words(short, result(shm=2)) == words(result(shm=2), short) == ["NO VERDICT"]
-
-
-def test_rows_of_one_run_alone_are_not_compared() -> None:
-    assert words(result(shm=1, grpc=1), result(shm=1, inproc=1)) == ["NO DIFFERENCE"]
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (result(shm=1, grpc=1, inproc=1), result(shm=1.5, grpc=0.5, inproc=1), ["SLOWER", "FASTER", "NO DIFFERENCE"]),
+        (result(floor=1.6, shm=1), result(shm=1.5), ["NO DIFFERENCE"]),
+        (result(shm=1), result(floor=1.6, shm=1.5), ["NO DIFFERENCE"]),
+        (result(floor=None, shm=1), result(floor=None, shm=1.5), ["SLOWER"]),
+        (result(floor=None, shm=1), result(floor=None, of_run=1.6, shm=1.5), ["NO DIFFERENCE"]),
+        (result(rounds=5, shm=1), result(shm=2), ["NO VERDICT"]),
+        (result(shm=2), result(rounds=5, shm=1), ["NO VERDICT"]),
+        (result(shm=1, grpc=1), result(shm=1, inproc=1), ["NO DIFFERENCE"]),
+    ],
+)
+def test_rows_of_two_runs_are_told_apart_by_more_than_the_noise_of_either(
+    old: dict[str, Any], new: dict[str, Any], words: list[str]
+) -> None:
+    assert [word for word, _ in changes(old, new)] == words
 
 
 def test_an_interval_between_runs_holds_the_truth_as_often_as_it_says() -> None:

@@ -5,10 +5,8 @@
 What it tries is what a hostile user of the same machine can: guess the names, read, write, connect, and listen.
 """
 
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +20,11 @@ from lucky_transport.process import unique_name
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.handshake import ClientHello
 from lucky_transport.shm.listener.listener import Listener
+from tests.exhaustive.core.shm.test_foreign_files import shared
 from tests.support.foreign_files import foreign_uid, why_not
 from tests.support.waiting import PATIENCE_S, until
+
+__all__ = ["shared"]
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
@@ -71,15 +72,6 @@ def as_another_user(code: str, *arguments: object) -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stderr == ""
     return done.stdout.splitlines()
-
-
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """A directory in which every user may make files."""
-    directory = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="lucky-test-"))
-    directory.chmod(0o1777)
-    yield directory
-    shutil.rmtree(directory)
 
 
 @pytest.fixture
