@@ -1,18 +1,11 @@
 """What tests of threads and of asyncio share."""
 
-import gc
-import os
-import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from lucky_transport.config import runtime_directories
 from tests.support.forked_programs import SWITCHED, Programs
-from tests.support.resources import STUB_THREADS, connections_of, rings, threads_of
-from tests.support.waiting import until_none_left
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from lucky_transport.cli.inspect import inspect
 from lucky_transport.diagnosis import servers
 from lucky_transport.shm.files.socket_path import live_socket, remove_stale_sockets
 from lucky_transport_migration.top.activity import ServerRates
-from tests.exhaustive.plugins.stubs.run.test_servers import SYNC
+from tests.exhaustive.plugins.stubs.run.test_servers import SYNC, Served
 from tests.plugins.stubs.run.conftest import Start
 from tests.support.forked_programs import CommandLine
 
@@ -117,21 +117,16 @@ def test_counts_that_cannot_be_read_are_no_error(at: grpc.Server, name: str, tmp
 
 
 @pytest.fixture
-def served(start: Start, name: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A program under `run` whose server listens at a port and at shm://name; and the port."""
+def served(start: Start, name: str) -> Iterator[Served]:
+    """A program under `run` whose server listens at a port and at shm://name."""
     command = [sys.executable, "-c", SYNC, "localhost:0"]
     program = start("--transport", "shm", "--map", f"*=shm://{name}", command=command, stdin=subprocess.PIPE)
-    assert program.stdout is not None
-    port = int(program.stdout.readline())
-    assert program.stdout.readline() == "started\n"
-    yield program, port
+    yield Served(program)
     program.communicate("", timeout=20)
 
 
-def test_calls_of_a_server_under_run_are_counted_over_both_transports(
-    served: tuple[subprocess.Popen[str], int], name: str
-) -> None:
-    _, port = served
+def test_calls_of_a_server_under_run_are_counted_over_both_transports(served: Served, name: str) -> None:
+    (port,) = served.ports
     rates = ServerRates()
     rates.read()
     with ExitStack() as stack:
@@ -151,9 +146,7 @@ def test_calls_of_a_server_under_run_are_counted_over_both_transports(
     assert seen.rate > 0
 
 
-def test_people_and_scripts_see_it_by_ls_inspect_and_top(
-    served: tuple[subprocess.Popen[str], int], name: str, command_line: CommandLine
-) -> None:
+def test_people_and_scripts_see_it_by_ls_inspect_and_top(served: Served, name: str, command_line: CommandLine) -> None:
     shown = command_line.run("ls")
     row = next(line for line in shown.stdout.splitlines() if name in line)
     assert "shm + grpc" in row
@@ -171,10 +164,10 @@ def test_people_and_scripts_see_it_by_ls_inspect_and_top(
 
 
 def test_a_server_that_was_killed_is_stale_until_it_is_removed(
-    served: tuple[subprocess.Popen[str], int], name: str, command_line: CommandLine, directory: Path
+    served: Served, name: str, command_line: CommandLine, directory: Path
 ) -> None:
     os.kill(listed(name).pid, signal.SIGKILL)
-    served[0].wait(timeout=20)
+    served.process.wait(timeout=20)
     found = listed(name)
     assert (found.state, found.calls, found.peers) == ("stale", None, None)
     shown = command_line.run("ls")
