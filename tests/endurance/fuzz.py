@@ -10,9 +10,8 @@ import math
 import secrets
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any
 
 #: What can be fuzzed, and the class that does it: made with a seed, `run(rounds)` or `run_for(seconds)`, `seen`.
 JOBS = {
@@ -29,20 +28,6 @@ class Finding(AssertionError):
     """Something happened that may not happen; the text shows how to see it again, and what the processes said."""
 
 
-class _Job(Protocol):
-    seen: Counter[str]
-
-    def run(self, rounds: int) -> None: ...
-
-
-@runtime_checkable
-class _TimedJob(Protocol):
-    seen: Counter[str]
-    mutations: int
-
-    def run_for(self, seconds: float) -> None: ...
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the rounds and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.endurance.fuzz", description=__doc__)
@@ -54,9 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="to play a run again")
     chosen = parser.parse_args(arguments)
     seed = secrets.randbits(32) if chosen.seed is None else chosen.seed
-    job = _make(chosen.job, seed)
+    module, _, name = JOBS[chosen.job].partition(":")
+    job: Any = getattr(importlib.import_module(module), name)(seed)
     try:
-        if isinstance(job, _TimedJob):
+        if hasattr(job, "run_for"):
             wanted = chosen.mutations
             length = f"{chosen.seconds:g} s" if wanted is None else f"{wanted} mutations"
             print(f"{chosen.job}: {length}, seed {seed}", flush=True)
@@ -72,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _play(job: _Job, rounds: int) -> None:
+def _play(job: Any, rounds: int) -> None:
     start, played = time.monotonic(), 0
     while played < rounds:
         some = min(_STRIDE, rounds - played)
@@ -81,17 +67,11 @@ def _play(job: _Job, rounds: int) -> None:
         print(f"{played} rounds in {time.monotonic() - start:.0f} s", flush=True)
 
 
-def _play_for(job: _TimedJob, seconds: float, mutations: float) -> None:
+def _play_for(job: Any, seconds: float, mutations: float) -> None:
     start = time.monotonic()
     while (left := start + seconds - time.monotonic()) > 0 and job.mutations < mutations:
         job.run_for(min(left, _STRIDE_S))
         print(f"{job.mutations} mutations in {time.monotonic() - start:.0f} s", flush=True)
-
-
-def _make(job: str, seed: int) -> _Job | _TimedJob:
-    module, _, name = JOBS[job].partition(":")
-    made: Any = getattr(importlib.import_module(module), name)(seed)
-    return cast("_Job | _TimedJob", made)
 
 
 if __name__ == "__main__":
