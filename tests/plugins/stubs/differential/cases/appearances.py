@@ -83,7 +83,7 @@ def of_a_call(ends: Ends, arity: str) -> Record:
     before = {"call": appearance(call, "call"), "code": call._state.code, "due": bool(call._state.due)}
     gate.set()
     list(call) if arity.endswith("stream") else call.result()
-    return {"before": before, "after": appearance(call, "call"), **_state_of(call)}
+    return {"before": before, "after": appearance(call, "call"), "str": str(call) == repr(call), **_state_of(call)}
 
 
 def _state_of(call: Any) -> Record:
