@@ -89,21 +89,18 @@ def test_every_call_is_recorded_counted_and_made_again(
         assert "EQUAL: 14 of 14" in run("replay", str(file), other if other == shm else f"grpc://{target}")
 
 
-def test_a_command_asyncio_is_recorded_with_metadata_and_deadline(weather: WeatherPrograms, tmp_path: Path) -> None:
-    file, shm, program = tmp_path / "run.jsonl", f"shm://{unique_name()}", tmp_path / "asker.py"
-    program.write_text(_AIO)
+def _recorded(weather: WeatherPrograms, folder: Path, program: str, *arguments: str) -> Path:
+    """Record a program whose calls go over shared memory; returns the recording."""
+    file, shm, path = folder / "run.jsonl", f"shm://{unique_name()}", folder / "program.py"
+    path.write_text(program)
     with served(weather, shm) as target:
-        run(
-            *_under("shm", target, shm),
-            "--record",
-            str(file),
-            "--",
-            sys.executable,
-            str(program),
-            target,
-            str(weather.folder),
-        )
-    get, watch, chat = _calls(file)
+        command = [sys.executable, str(path), target, str(weather.folder), *arguments]
+        run(*_under("shm", target, shm), "--record", str(file), "--", *command)
+    return file
+
+
+def test_a_program_of_asyncio_is_recorded_with_metadata_and_deadline(weather: WeatherPrograms, tmp_path: Path) -> None:
+    get, watch, chat = _calls(_recorded(weather, tmp_path, _AIO))
     assert (get.arity, get.metadata, get.timeout_s) == ("unary_unary", (("team", "weather"),), pytest.approx(50, abs=1))
     assert (watch.arity, len(watch.items), watch.code) == ("unary_stream", 3, "OK")
     assert (chat.arity, len(chat.requests), len(chat.items)) == ("stream_stream", 2, 2)
@@ -177,20 +174,7 @@ if sys.argv[1] == "before":
 @pytest.mark.parametrize("before", ["before", "never"])
 @pytest.mark.parametrize("start", _STARTS)
 def test_a_worker_with_stubs_is_recorded(weather: WeatherPrograms, tmp_path: Path, start: str, before: str) -> None:
-    file, shm, program = tmp_path / "run.jsonl", f"shm://{unique_name()}", tmp_path / "program.py"
-    program.write_text(_STUBS + _STARTS[start])
-    with served(weather, shm) as target:
-        run(
-            *_under("shm", target, shm),
-            "--record",
-            str(file),
-            "--",
-            sys.executable,
-            str(program),
-            target,
-            str(weather.folder),
-            before,
-        )
+    _recorded(weather, tmp_path, _STUBS + _STARTS[start], before)
     assert _numbers(tmp_path) == [20] * (1 + (before == "before"))
 
 
