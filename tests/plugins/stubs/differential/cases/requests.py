@@ -11,6 +11,7 @@ from ..both import ASYNCIO, BOTH, THREADS, WAYS, Driver, Read, echo, ways_of
 from ..ends import Ends, method_handler, path
 from ..records import PATIENCE_S, Diary, Record, Way, attempt, taken
 from ..registry import case, each
+from .transport import said
 
 STREAMS = {
     driver: [way for way in ways if way.arity.startswith("stream") and "write" not in way.style]
@@ -71,13 +72,7 @@ async def a_unary_request_is_no_bytes(ends: Driver, value: Any, way: Way) -> Rec
 @case
 def the_iterator_is_slow(ends: Ends) -> Record:
     gate = ends.gate()
-
-    def requests() -> Iterator[bytes]:
-        yield b"one"
-        gate.wait(PATIENCE_S)
-        yield b"two"
-
-    call = ends.stream_stream(_echoes)(requests())
+    call = ends.stream_stream(_echoes)(itertools.chain(said(b"one", until=gate), (b"two",)))
     first = next(call)
     gate.set()
     return {"first": first, "rest": taken(call)}
@@ -99,24 +94,13 @@ def the_iterator_never_ends_and_the_handler_does(ends: Ends, arity: str) -> Reco
 
 @case
 def the_iterator_blocks_and_the_handler_answers(ends: Ends) -> Record:
-    gate = ends.gate()
-
-    def requests() -> Iterator[bytes]:
-        yield b"one"
-        gate.wait(PATIENCE_S)
-
     method = ends.stream_unary(lambda requests, context: next(requests))
-    return attempt(method.with_call, requests(), timeout=PATIENCE_S)
+    return attempt(method.with_call, said(b"one", until=ends.gate()), timeout=PATIENCE_S)
 
 
 @each(ending=("cancellation", "deadline"))
 def the_iterator_blocks_and_the_call_ends(ends: Ends, ending: str) -> Record:
-    gate = ends.gate()
     there = Diary()
-
-    def requests() -> Iterator[bytes]:
-        yield b"one"
-        gate.wait(PATIENCE_S)
 
     def behaviour(requests: Iterator[bytes], context: Any) -> bytes:
         there.note(next(requests))
@@ -125,7 +109,7 @@ def the_iterator_blocks_and_the_call_ends(ends: Ends, ending: str) -> Record:
         return b"response"
 
     timeout = PATIENCE_S if ending == "cancellation" else 1
-    future = ends.stream_unary(behaviour).future(requests(), timeout=timeout)
+    future = ends.stream_unary(behaviour).future(said(b"one", until=ends.gate()), timeout=timeout)
     there.after(1)
     if ending == "deadline":  # the handler may answer before the caller's clock is looked at
         return {"handler": there.after(3)}

@@ -19,7 +19,7 @@ from ..records import PATIENCE_S, Diary, Record, Way, attempt, entries, state, s
 from ..registry import case, each
 
 
-def _said(*requests: bytes, until: threading.Event | None = None) -> Iterator[bytes]:
+def said(*requests: bytes, until: threading.Event | None = None) -> Iterator[bytes]:
     """Give these requests, and stay open until the event."""
     yield from requests
     if until is not None:
@@ -42,7 +42,7 @@ def basic_stream(ends: Ends) -> Record:
         context.set_details("all of it")
 
     metadata = (("client", "first"), ("client", "second"), ("client-bin", b"\x00\xff"))
-    call = ends.stream_stream(behaviour)(_said(b"one", b"two"), metadata=metadata)
+    call = ends.stream_stream(behaviour)(said(b"one", b"two"), metadata=metadata)
     return {"initial": entries(call.initial_metadata()), "taken": taken(call), **status(call), "there": diary.after(4)}
 
 
@@ -59,7 +59,7 @@ def early_server_close(ends: Ends, headers: bool, code: str) -> Record:
         context.set_details("early")
         return iter(())
 
-    call = ends.stream_stream(behaviour)(_said(b"one", until=gate))
+    call = ends.stream_stream(behaviour)(said(b"one", until=gate))
     return {"taken": taken(call), **status(call), "cancel": call.cancel(), **state(call)}
 
 
