@@ -137,8 +137,8 @@ static PyObject *ring_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     int result = wait_change(&w, &me, ns, n > 2 && PyObject_IsTrue(args[2]));
     me.budget.strategy = r->budget.strategy;
     r->budget = me.budget;
-    __atomic_exchange_n(&r->stops, 0, __ATOMIC_ACQ_REL);
-    if (result == 1 && !ring_written(r)) result = 0;
+    uint64_t stopped = __atomic_exchange_n(&r->stops, 0, __ATOMIC_ACQ_REL); /* perhaps as the last slice ended */
+    if (result == 1 || (result == TIMED_OUT && stopped)) result = ring_written(r);
     return as_result(result);
 }
 

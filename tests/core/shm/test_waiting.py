@@ -344,3 +344,13 @@ def test_a_server_looks_on_once_it_has_answered_and_not_before(clock: Clock, pip
     client.try_push(b"next")
     assert not is_readable(pipes), "nobody was rung"
     assert pipes.look().ready == [engine]
+
+
+def test_an_interrupt_that_comes_as_a_wait_ends_is_not_lost() -> None:
+    _, _, reader = a_ring()
+    for _ in range(300):
+        thread = threading.Timer(0.001, reader.interrupt)
+        thread.start()
+        first = reader.wait(1_000_000)
+        thread.join()
+        assert 0 in (first, reader.wait(0))
