@@ -17,12 +17,12 @@ import mmap
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lucky_transport.deadline import monotonic_ns
 from lucky_transport.errors import ConfigError
 from lucky_transport.fork import on_child
 
@@ -122,7 +122,7 @@ class CallCounters:
         flags = os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         counts = os.open(f"{path}.counts", flags | os.O_RDWR, 0o600)
         self._names = os.open(f"{path}.names", flags | os.O_WRONLY | os.O_APPEND, 0o600)
-        self._note({"pid": os.getpid(), "command": sys.orig_argv, "since_ns": monotonic_ns()})
+        self._note({"pid": os.getpid(), "command": sys.orig_argv, "since_ns": time.monotonic_ns()})
         return _counters(counts)
 
     def _note(self, line: Any) -> None:
