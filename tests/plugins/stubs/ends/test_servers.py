@@ -176,14 +176,15 @@ def test_without_clients_a_server_has_one_thread_and_no_timer(ends: OurEnds) -> 
 
 @pytest.mark.parametrize("is_started", [False, True])
 def test_a_server_that_is_dropped_stops_by_itself_and_gives_its_name_back(ends: OurEnds, is_started: bool) -> None:
-    target = ends.address()
+    target, own = ends.address(), [("grpc.use_local_subchannel_pool", 1)]
     for _ in range(2):
         with ThreadPoolExecutor(1) as pool:
             server = lucky_transport_stubs.server(pool, handlers=(generic_handler(METHODS),))
             server.add_insecure_port(target)
             if is_started:
                 server.start()
-                assert ends.dial(target).unary_unary("Method")(b"x", timeout=PATIENCE_S) == b"x"
+                client = ends.dial(target, options=own)  # no other channel has its connection
+                assert client.unary_unary("Method")(b"x", timeout=PATIENCE_S) == b"x"
             gone = weakref.ref(server)
             del server
             gc.collect()
