@@ -424,6 +424,23 @@ def test_a_check_of_metadata_that_is_not_made_is_found(
     assert "PERMISSION_DENIED" in outcome.sentence
 
 
+def test_once_a_server_has_ended_no_other_method_is_blamed(
+    prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = set[str]()
+    monkeypatch.setattr(Desk, "exit_report", lambda desk, within_s=0.0: "exit status 1" if dead else "")
+
+    def ends(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        if threading.current_thread() is not threading.main_thread():
+            dead.add(row.name)
+        is_gone = bool(dead) and self.client > 2 and self.transport == CANDIDATE
+        return replace(found, items=[], code="UNAVAILABLE") if is_gone else found
+
+    outcome = prove(count=20, answer=ends, metadata=(("authorization", "Bearer abcdefgh"),))
+    assert "a server ended in calls of" in outcome.sentence
+    assert outcome.first_difference is None
+
+
 def test_a_session_that_two_clients_share_is_found(prove: Callable[..., ServiceParity]) -> None:
     own = defaultdict[Desk, list[Any]](list)
 

@@ -88,8 +88,10 @@ class Interleaving:
                 if not self.parity.lost:
                     prove(row)
                     self.parity.look(row.name, self.pair.ended())
+        if self.parity.lost:
+            return
         chosen = [(self.parity.rows[name], one) for name, calls in self._accepted.items() for one in calls[-1:]]
-        if len(self.parity.rows) > 1 and not self.parity.lost:
+        if len(self.parity.rows) > 1:
             self._together(chosen[:_AT_ONCE], "calls of different methods at once")
         for client, how in ((2, "without the given metadata"), (3, "with other values of it")) if self.given else ():
             for asked in self._ask(chosen, (client,)):
@@ -99,9 +101,8 @@ class Interleaving:
             (partial(ServerPair.cancel, calls=unary), "after calls at once, without an end and cancelled"),
             (ServerPair.connect_anew, "of two clients that have connected anew"),
         ):
-            if not self.parity.lost:
-                self._asked.append(leave)
-                leave(self.pair)
+            self._asked.append(leave)
+            leave(self.pair)
             self._rounds(f"in rounds of all methods, {when}", clients=(0, 1))
 
     def take(self, asked: AskedCall, what: str) -> None:

@@ -98,8 +98,7 @@ class ServiceProof:
         return parity
 
     def _prove_method(self, row: ServiceMethod, later: Interleaving) -> None:
-        parity, drawn = later.parity, DrawnCalls(row, self.values, self.seed)
-        first = parity.calls
+        first, parity, drawn = later.parity.calls, later.parity, DrawnCalls(row, self.values, self.seed)
 
         def note(asked: AskedCall) -> None:
             parity.methods[row.name].add(asked.evidence)
