@@ -9,11 +9,12 @@ from lucky_transport.closing import Closing
 
 
 class EventFd(Closing):
-    """Owns one eventfd; `fd` is -1 once closed."""
+    """Owns one eventfd; `fd` is -1 once closed, which it is at the latest when nobody has it any more."""
 
     __slots__ = ("fd",)
 
     def __init__(self) -> None:
+        self.fd = -1  # where there is no descriptor left
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def notify(self) -> None:
@@ -32,3 +33,6 @@ class EventFd(Closing):
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()

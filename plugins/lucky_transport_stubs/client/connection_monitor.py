@@ -55,6 +55,8 @@ class ConnectionMonitor:
 
     def reset(self) -> None:
         """Forget everything, in a forked child: it has no such thread, and the pipes are its parent's."""
+        if self._wakeup is not None:
+            self._wakeup.close()  # the parent's thread, which has it too, never ends here
         self._let_go()
         self._lock = threading.RLock()
         self._tasks: deque[Callable[[], None]] = deque()
@@ -109,9 +111,9 @@ class ConnectionMonitor:
             return 0.0
 
     def _let_go(self) -> None:
-        if self._epoll is not None and self._wakeup is not None:
+        """Close the descriptors: that of `wakeup` when nobody has it any more, a `do` may be about to write to it."""
+        if self._epoll is not None:
             self._epoll.close()
-            self._wakeup.close()
         self._epoll = self._wakeup = None
 
 

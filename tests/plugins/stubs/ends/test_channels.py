@@ -200,6 +200,22 @@ def test_channels_that_follow_each_other_are_watched_by_one_thread(
     assert len(seen) == 1
 
 
+def test_what_wakes_the_monitor_as_it_ends_writes_to_no_closed_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monitor, done = connection_monitor.ConnectionMonitor(), list[str]()
+    write = os.eventfd_write
+
+    def written_late(fd: int, value: int) -> None:
+        until(lambda: monitor._thread is None)  # pyright: ignore[reportPrivateUsage]
+        write(fd, value)
+
+    monkeypatch.setattr("os.eventfd_write", written_late)
+    pipe: Any = SimpleNamespace(end_fds={})
+    monitor.watch(pipe, lambda: None)
+    monitor.do(lambda: done.append("of before"))
+    monitor.watch(pipe, lambda: None)
+    until(lambda: done == ["of before"])
+
+
 @pytest.mark.parametrize("raises", [True, False])
 def test_a_signal_handler_that_raises_before_the_thread_starts_costs_only_that_subscription(
     ends: OurEnds, monkeypatch: pytest.MonkeyPatch, raises: bool
