@@ -441,12 +441,15 @@ def test_once_a_server_has_ended_no_other_method_is_blamed(
     assert outcome.first_difference is None
 
 
-def test_a_session_that_two_clients_share_is_found(prove: Callable[..., ServiceParity]) -> None:
-    own = defaultdict[Desk, list[Any]](list)
+@pytest.mark.parametrize("hangs_on_order", [False, True])
+def test_a_session_that_two_clients_share_is_found(prove: Callable[..., ServiceParity], hangs_on_order: bool) -> None:
+    own, order = defaultdict[Desk, list[Any]](list), count()
 
     def names(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
         """Keep the last request of one method for each client; shared memory keeps it for all. Others tell its size."""
         kept = self.session if self.transport == CANDIDATE else own[self]
+        if hangs_on_order and threading.current_thread() is not threading.main_thread():
+            return replace(found, trailing=(("order", str(next(order))),))
         if row.name.endswith("Echo"):
             return replace(found, trailing=(("kept", str(kept)),))
         if row.name.endswith("Add"):

@@ -2,6 +2,7 @@
 
     phase       what is asked                                               of                 a difference counts where
     rounds      an accepted call, smaller ones and plain ones, by turns     all methods        the transport makes it
+                the same, of two clients in turns                           all methods        the transport makes it
     turns       each request sent when the item before it has come          stream to stream   it is seen
     ends        half-closed only when it has ended, or its iterator raises  stream to any      it is seen
     at once     up to eight accepted calls, of one client and of two        each method        the transport makes it
@@ -83,6 +84,7 @@ class Interleaving:
     def prove(self) -> None:
         """Go through the phases."""
         self._rounds("in rounds of all methods")
+        self._rounds("in rounds of all methods, of two clients in turns", clients=(0, 1))
         for prove in (self._turns, self._ends, self._at_once):
             for row in map(self.parity.rows.__getitem__, self._accepted):
                 if not self.parity.lost:
@@ -182,11 +184,10 @@ class Interleaving:
         which has to come before is found. Where none comes over gRPC, the iterator of the same requests raises.
         """
         messages = tuple(message for call in self._accepted[row.name] for message in call.messages)
-        left = self.parity.left
         if not row.requests_stream:
             return
         if not messages:
-            left[f"how {row.name} ends without a half-close"] = "it accepted no request that is small and quick"
+            self.parity.left[f"how {row.name} ends without a half-close"] = "it accepted none that is small and quick"
             return
         for ends, what in _ENDS.items():
             calls = [(row, ServiceCall(messages, ends=ends))]
@@ -196,7 +197,7 @@ class Interleaving:
             if not asked.evidence.primary.local:
                 self.take(asked, what)
                 if ends == "held" and asked.evidence.primary.code != "OK":
-                    left[f"ends of {row.name} before the half-close"] = "it refuses the requests of all together"
+                    self.parity.left[f"ends of {row.name} before the half-close"] = "it refuses all requests together"
                 return
 
     def _at_once(self, row: ServiceMethod) -> None:
