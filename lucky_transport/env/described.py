@@ -81,7 +81,7 @@ class DescribedEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]], Closing):
         if self._renderer is None:
             remedy = "pass make(..., render_mode='rgb_array')"
             if not self.metadata["render_modes"]:
-                remedy = "the engine has no camera, and what its envs draw themselves is not carried"
+                remedy += ", which takes a camera of the engine: what envs draw themselves is not carried"
             warnings.warn(f"render() without a render mode shows nothing; {remedy}", stacklevel=2)
             return (None,) * self.num_envs
         return self._renderer.render()

@@ -53,6 +53,14 @@ def test_without_a_render_mode_it_warns_and_gives_nothing() -> None:
                 assert render() == (None, None)
 
 
+def test_where_nobody_knows_of_a_camera_it_warns_of_both() -> None:
+    endpoint = f"shm://{unique_name()}"
+    with api.serve(ImageEngine(), endpoint), api.make(endpoint=endpoint) as env:
+        assert env.metadata["render_modes"] == []
+        with pytest.warns(UserWarning, match=r"pass make\(..., render_mode='rgb_array'\).* is not carried"):
+            assert env.render() == (None, None)
+
+
 def test_a_pickled_env_renders_again() -> None:
     endpoint = f"inproc://{unique_name()}"
     with api.serve(ImageEngine(2), endpoint):

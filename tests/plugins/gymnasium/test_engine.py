@@ -54,8 +54,9 @@ def test_the_spec_has_one_reward_term_and_the_envs_own_limits() -> None:
     assert spec.attributes["render_fps"] == 50
 
 
-def test_an_env_has_the_id_and_the_limit_of_its_envs_and_says_that_it_draws_nothing() -> None:
-    with make("gymnasium:CartPole-v1", num_envs=2, transport="inproc") as env:
+@pytest.mark.parametrize("transport", ["inproc", "shm"])
+def test_an_env_has_the_id_and_the_limit_of_its_envs_and_says_that_it_draws_nothing(transport: str) -> None:
+    with make("gymnasium:CartPole-v1", num_envs=2, transport=transport) as env:
         assert env.spec is not None
         assert (env.spec.id, env.spec.max_episode_steps) == ("CartPole-v1", 500)
         assert env.get_attr("spec") == (env.spec, env.spec)
