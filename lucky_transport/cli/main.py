@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -15,6 +16,7 @@ import click
 from lucky_transport.cli.completion import COMPLETION_VARIABLE
 from lucky_transport.config import environment
 from lucky_transport.errors import TransportError, did_you_mean, printable
+from lucky_transport.found_file import working_directory
 from lucky_transport.registry import load, missing_extra, registry
 
 #: The exit code after Ctrl-C: that of a program ended by SIGINT. `serve` exits with 0, since Ctrl-C is how it ends.
@@ -85,6 +87,10 @@ class _Commands(click.Group):
             if not missing:
                 raise
             raise click.ClickException(str(missing)) from error
+        except FileNotFoundError as error:
+            if Path(working_directory()).exists():
+                raise
+            raise click.ClickException("the working directory is gone: `cd` to one that is there") from error
         except (KeyboardInterrupt, click.Abort) as error:  # click turns Ctrl-C at a prompt into an Abort
             if isinstance(error, click.Abort) and not isinstance(error.__context__, KeyboardInterrupt):
                 raise

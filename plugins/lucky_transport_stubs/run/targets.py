@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -123,7 +124,9 @@ def _host(name: str) -> str:
 def _real(host: str) -> str:
     """Return a path by which every program means the same socket, wherever it runs; any other host as it is."""
     path = host.removeprefix("unix:")
-    return host if path == host else f"unix:{os.path.realpath(path)}"
+    with suppress(FileNotFoundError):  # a working directory that is gone leads to no socket
+        return host if path == host else f"unix:{os.path.realpath(path)}"
+    return host
 
 
 class _Pair(NamedTuple):

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -206,21 +207,50 @@ def _python(*arguments: str, folder: Path, code: int = 0, **variables: str) -> s
     return done.stdout
 
 
+@pytest.fixture
+def gone(tmp_path: Path) -> Callable[..., str]:
+    """Runs Python in a working directory that is removed first."""
+
+    def run(*arguments: str, code: int = 0) -> str:
+        folder = tmp_path / "gone"
+        folder.mkdir()
+        leave = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+        return _python("-c", leave, *arguments, folder=folder, code=code)
+
+    return run
+
+
 @needs_grpc
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ((*_RUN, sys.executable, "-c", "import grpc; print(grpc.insecure_channel)"), "function"),
         (("-c", _MAKES.format("shm")), "made"),
+        ((*_RUN, sys.executable, "-c", "import grpc; print(grpc.insecure_channel('unix:x'))"), "Channel"),
         (("-m", "lucky_transport", "stage", "show"), "grpc"),
     ],
-    ids=["run", "make", "stage"],
+    ids=["run", "make", "relative", "stage"],
 )
-def test_a_working_directory_that_is_gone_stops_nobody(arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    leave = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-    assert words in _python("-c", leave, *arguments, folder=gone)
+def test_a_working_directory_that_is_gone_stops_nobody(
+    arguments: tuple[str, ...], words: str, gone: Callable[..., str]
+) -> None:
+    assert words in gone(*arguments)
+
+
+@needs_grpc
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("scan", "."),
+        ("record", "shm://nobody", "--out", "calls.jsonl", "--", "true"),
+        ("run", "--transport", "grpc", "--record", "calls.jsonl", "--", "true"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_path_from_a_working_directory_that_is_gone_is_refused(
+    arguments: tuple[str, ...], gone: Callable[..., str]
+) -> None:
+    gone("-m", "lucky_transport", *arguments, code=1)
 
 
 @needs_grpc
