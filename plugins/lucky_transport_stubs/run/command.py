@@ -213,14 +213,17 @@ def _run_and_report(
         if target is not None:
             import json
 
-            json.dump({"transport": settings.transport, "status": status, **found.plain()}, target, indent=2)
-            target.write("\n")
+            with contextlib.suppress(OSError):  # a pipe or a device, which has nothing of before
+                target.truncate(0)
+            target.write(
+                json.dumps({"transport": settings.transport, "status": status, **found.plain()}, indent=2) + "\n"
+            )
     return status, found.unswitched(to)
 
 
 def _opened(report: str) -> TextIO:
-    """Return the open file: a file that cannot be written is reported before the program runs."""
+    """Return the open file with what is in it: one that cannot be written is reported before the program runs."""
     try:
-        return open(report, "w", encoding="utf-8")
+        return open(report, "a", encoding="utf-8")
     except OSError as error:
         raise click.BadParameter(str(error), param_hint="'--report'") from error

@@ -165,7 +165,9 @@ def test_a_program_that_the_system_refuses_is_said(launch: Launch, tmp_path: Pat
 
 
 def test_the_report_is_json(launch: Launch, python: Python, tmp_path: Path) -> None:
-    done = launch(*GRPC, "--report", "calls.json", "--quiet", command=python("raise SystemExit(3)"))
+    (tmp_path / "calls.json").write_text("of before")
+    program = "assert open('calls.json').read() == 'of before'; raise SystemExit(3)"
+    done = launch(*GRPC, "--report", "calls.json", "--quiet", command=python(program))
     assert (done.returncode, done.stderr) == (3, "")
     assert json.loads((tmp_path / "calls.json").read_text()) == {
         "transport": "grpc",
