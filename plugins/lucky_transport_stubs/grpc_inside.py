@@ -49,6 +49,7 @@ ServerStage: Any = _server._ServerStage
 ServicerContextBase: Any = _server._Context
 #: What generic handlers and interceptors get of a call: its path and its metadata.
 HandlerCallDetails: Any = _server._HandlerCallDetails
+RequestIterator: Any = _server._RequestIterator
 
 # -- asyncio ----------------------------------------------------------------------------------------------------------
 

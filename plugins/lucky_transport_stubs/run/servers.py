@@ -21,7 +21,7 @@ from lucky_transport.call_counts import CallCounter, CallCounters, Calls
 from lucky_transport.config import load_launch
 from lucky_transport.errors import TransportError
 from lucky_transport.lazy_dict import LazyDict
-from lucky_transport_stubs.grpc_inside import AioServerBase, ServerBase, appears_as
+from lucky_transport_stubs.grpc_inside import AioServerBase, ServerBase, ServerStage, appears_as
 from lucky_transport_stubs.run.switch import Served, Switch
 from lucky_transport_stubs.run.targets import parse_target, with_port
 from lucky_transport_stubs.words.credentials import why_no_port
@@ -128,6 +128,7 @@ class Ports:
             self._held.pop().close()
 
 
+@appears_as(threading.Event)
 class _BothEnded(threading.Event):
     """Set when both events are."""
 
@@ -195,6 +196,11 @@ class SwitchedServer(_Switched, grpc.Server):
         except _CANNOT_SERVE as error:
             self._ours.stop(None)
             self._ports.stay(error)
+
+    def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Any]) -> None:
+        self._real.add_registered_method_handlers(service_name, method_handlers)
+        if self._state.stage is not ServerStage.STARTED:  # or gRPC's has refused them, and said so
+            self._ours.add_registered_method_handlers(service_name, method_handlers)
 
     def stop(self, grace: float | None) -> threading.Event:
         both = _BothEnded(self._real.stop(grace), self._ours.stop(grace))

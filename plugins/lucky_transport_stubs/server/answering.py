@@ -14,6 +14,7 @@ from typing import Any
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.grpc_inside import RequestIterator, appears_as
 from lucky_transport_stubs.server.call_state import ServerCallState
 from lucky_transport_stubs.server.context import ServicerContext
 from lucky_transport_stubs.words.arities import ARITIES
@@ -62,6 +63,7 @@ def answer_call(handler: Any, method: Callable[..., Any], state: ServerCallState
     return False
 
 
+@appears_as(RequestIterator)
 class _Requests:
     """An iterator over the caller's messages; any thread may ask for the next. deserializer: None for bytes.
 

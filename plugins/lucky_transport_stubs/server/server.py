@@ -14,9 +14,10 @@ the program ends.
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +37,8 @@ from lucky_transport_stubs.words.options import (
     max_receive_bytes,
     max_send_bytes,
 )
+
+_log = logging.getLogger("grpc._server")
 
 
 def server(
@@ -101,6 +104,13 @@ class Server(AddsHandlersAndPorts, ServerBase):
         return SimpleNamespace(generic_handlers=self._handlers.generic_handlers, stage=stage)
 
     # -- before the start ---------------------------------------------------------------------------------------------
+
+    def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Any]) -> None:
+        """Serve these methods of a service; of a server that has started the log says that it takes no more."""
+        if self._state.stage is ServerStage.STARTED:
+            _log.warning("Cannot register method handlers once server has started")
+        else:
+            super().add_registered_method_handlers(service_name, method_handlers)
 
     def _add_port(self, address: str, security: PortSecurity) -> int:
         with self._lock:

@@ -158,6 +158,17 @@ async def test_an_abort_with_ok_of_asyncio_is_unknown(aio: AioEnds) -> None:
     assert await call.code() is grpc.StatusCode.UNKNOWN
 
 
+async def test_a_handler_of_one_request_refuses_a_stream_without_requests_in_asyncio(aio: AioEnds) -> None:
+    class Refusing(grpc.aio.ServerInterceptor):
+        async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+            return grpc.unary_unary_rpc_method_handler(lambda request, context: request)
+
+    method = await aio.method("stream_unary", lambda requests, context: b"", interceptors=[Refusing()])
+    call = method(iter(()), timeout=PATIENCE_S)
+    assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert "requires exactly one request message" in await call.details()
+
+
 def test_the_next_call_finds_a_server_that_is_back(ends: Ends) -> None:
     handlers = {"Method": method_handler("unary_unary", metadata_of)}
     address = ends.address()

@@ -121,16 +121,6 @@ def test_an_inline_handler_runs_on_the_thread_that_reads_and_others_in_the_pool(
     assert ask(client, "Pooled").startswith(b"ThreadPoolExecutor")
 
 
-@pytest.mark.skipif(not hasattr(grpc.Server, "add_registered_method_handlers"), reason="grpcio is older")
-def test_a_handler_that_is_registered_later_answers_in_the_place_of_the_first(ends: OurEnds) -> None:
-    served = ends.serve({})
-    client = ends.dial(served)
-    for text in (b"first", b"second"):
-        handlers = {"Method": grpc.unary_unary_rpc_method_handler(says(text))}
-        served.server.add_registered_method_handlers("differential.Service", handlers)
-        assert ask(client) == ask(client) == text
-
-
 def test_an_inline_handler_that_breaks_costs_its_own_call_only(ends: OurEnds) -> None:
     @lucky_transport.inline
     def broken(request: bytes, context: Any) -> bytes:

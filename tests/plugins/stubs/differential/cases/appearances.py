@@ -54,7 +54,12 @@ def of_a_channel_and_a_server_at_work(ends: Ends) -> Record:
     call.result()
     over.wait(PATIENCE_S)
     stages.append(server._state.stage.name)
-    return {"stages": stages, "channel": seen, "number": channel._channel.check_connectivity_state(True) in range(5)}
+    return {
+        "stages": stages,
+        "over": appearance(over)["class"],
+        "channel": seen,
+        "number": channel._channel.check_connectivity_state(True) in range(5),
+    }
 
 
 @each(arity=ARITIES)
@@ -126,6 +131,7 @@ def of_a_context(ends: Ends, arity: str) -> Record:
     inside = importlib.import_module("grpc._server")._Context
 
     def one(request: Any, context: Any) -> bytes:
+        diary.note(appearance(request)["class"])
         if arity.startswith("stream"):
             list(request)
         event, state = context._rpc_event, context._state
@@ -142,7 +148,7 @@ def of_a_context(ends: Ends, arity: str) -> Record:
 
     call = begun(arity, ends.method(arity, one_response(arity, one)), metadata=(("key", "sent"),))
     end = attempt(lambda: list(call) if arity.endswith("stream") else call.result())
-    return {"end": end, "context": diary.after(6)}
+    return {"end": end, "context": diary.after(7)}
 
 
 @case

@@ -84,6 +84,13 @@ if hasattr(grpc.Server, "add_registered_method_handlers"):
         return attempt(ends.connect(ends.begin_at(server)).stream_unary(path()), iter(()))
 
     @case
+    def methods_are_registered_after_the_start(ends: Ends) -> Record:
+        server = ends.server()
+        channel = ends.connect(ends.begin_at(server))
+        server.add_registered_method_handlers(SERVICE, ECHO)
+        return attempt(channel.unary_unary(path()), b"request")
+
+    @case
     def a_registered_method_is_served_without_a_generic_handler(ends: Ends) -> Record:
         server = ends.server()
         server.add_registered_method_handlers(SERVICE, ECHO)
