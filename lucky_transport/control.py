@@ -249,7 +249,7 @@ def change(
     except TimeoutError as error:
         raise PeerTimeout(
             f"the engine at {endpoint} (pid {engine.pid}) did not answer within {_PATIENCE_S:g} s",
-            hint=f"one that is stopped goes on after `kill -CONT {engine.pid}`",
+            hint=f"try again; one that is stopped goes on after `kill -CONT {engine.pid}`",
         ) from error
     except OSError as error:
         raise gone from error

@@ -257,9 +257,9 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         is_sent = self.send(request, correlation_id, message_bytes, deadline, is_over)
         if not is_sent and not is_over() and deadline is not None:
             raise PeerTimeout(
-                f"{name_of(method)}: the engine took no command within {deadline.timeout_s} s, its ring is full",
+                f"{name_of(method)}: nothing took the request within {deadline.timeout_s} s, the ring is full",
                 backend=self.backend,
-                hint="the engine may hang; restart it",
+                hint="the peer may hang; restart it",
             )
         self._requests.note_sent(method, correlation_id, request)
 

@@ -183,20 +183,19 @@ def receive_pair(fd: int, size: int, arena_bytes: int = 0) -> RingPair:
     """
     if not _SMALLEST_RING <= size <= _LARGEST_RING or size & (size - 1):
         raise RemoteProtocolError(
-            f"the engine offers rings of {size} bytes, expected a power of two from {_SMALLEST_RING} to "
-            f"{_LARGEST_RING}",
+            f"the peer offers rings of {size} bytes, expected a power of two from {_SMALLEST_RING} to {_LARGEST_RING}",
             backend="shm",
         )
     if arena_bytes % PAGE or arena_bytes > LARGEST_ARENA:
         raise RemoteProtocolError(
-            f"the engine offers arenas of {arena_bytes} bytes, expected a multiple of {PAGE} up to {LARGEST_ARENA}",
+            f"the peer offers arenas of {arena_bytes} bytes, expected a multiple of {PAGE} up to {LARGEST_ARENA}",
             backend="shm",
         )
     status, total = os.fstat(fd), total_bytes(size, arena_bytes)
     if not stat.S_ISREG(status.st_mode) or status.st_size != total:
         beside = f" with arenas of {arena_bytes}" if arena_bytes else ""
         raise RemoteProtocolError(
-            f"the engine sent {status.st_size} bytes for two rings of {size}{beside}, expected {total} of memory",
+            f"the peer sent {status.st_size} bytes for two rings of {size}{beside}, expected {total} of memory",
             backend="shm",
         )
     try:
@@ -205,6 +204,6 @@ def receive_pair(fd: int, size: int, arena_bytes: int = 0) -> RingPair:
         seals = 0  # a file, not a memfd
     if seals & _SEALS != _SEALS:
         raise RemoteProtocolError(
-            f"the engine's memory has the seals {seals:#x}, expected at least {_SEALS:#x}", backend="shm"
+            f"the peer's memory has the seals {seals:#x}, expected at least {_SEALS:#x}", backend="shm"
         )
     return RingPair(map_file(fd, total, "the memory of a pipe"), size, arena_bytes)
