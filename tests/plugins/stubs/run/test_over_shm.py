@@ -43,8 +43,8 @@ names = {"unary_unary": "UnaryUnary", "unary_stream": "UnaryStream"}
 names |= {"stream_unary": "StreamUnary", "stream_stream": "StreamStream"}
 for arity, name in names.items():
     method = getattr(channel, arity)("/a.B/C")
-    print(isinstance(method, getattr(grpc, f"{name}MultiCallable")), method._method)
-print(isinstance(channel, grpc.Channel), channel._channel.target().removeprefix(b"dns:///"))
+    print(isinstance(method, getattr(grpc, f"{name}MultiCallable")), repr(method._method))
+print(isinstance(channel, grpc.Channel), repr(channel._channel.target().removeprefix(b"dns:///")))
 """
 
 
