@@ -162,6 +162,10 @@ ECHO, ADD = "Desk/Echo", "Desk/Add"
 PLANTS: dict[str, tuple[Any, ...]] = {
     "second client": (
         lambda seen: replace(seen, notes=seen.notes[:0]) if seen.client == 2 else None,
+        "of two clients in turns",
+    ),
+    "second client at once": (
+        lambda seen: replace(seen, notes=seen.notes[:0]) if seen.client == 2 and not seen.is_alone else None,
         "of two clients at once",
     ),
     "crossed calls": (lambda seen: None if seen.is_alone else replace(seen, notes=seen.before or []), "at once"),
