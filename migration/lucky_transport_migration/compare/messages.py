@@ -98,7 +98,7 @@ class _Walk:
     def _lists(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[Difference]:
         if len(left) != len(right):
             yield Difference("item", f"len({path})", len(left), len(right))
-        elif field.kind in ("f32", "f64") or rule.tolerant:
+        elif field.kind in (_DTYPES if rule.tolerant else ("f32", "f64")):
             at = first_unequal_number(_array(field, left), _array(field, right), rule)
             if at is not None:
                 yield Difference("item", f"{path}[{at[0]}]", left[at[0]], right[at[0]])
@@ -116,7 +116,7 @@ class _Walk:
             found = first_unequal_byte(bytes(left), bytes(right), rule, path)
             if found is not None:
                 yield found
-        elif field.kind in ("f32", "f64") or rule.tolerant:
+        elif field.kind in (_DTYPES if rule.tolerant else ("f32", "f64")):
             if first_unequal_number(_array(field, [left]), _array(field, [right]), rule) is not None:
                 yield Difference("item", path, left, right)
         elif type(left) is not type(right) or left != right:

@@ -57,6 +57,14 @@ def test_messages_are_equal_just_when_they_look_the_same(data: st.DataObject, ki
     assert (first_unequal(kind, one, other) is None) == (repr(one) == repr(other))
 
 
+@given(data=st.data(), kind=st.sampled_from(TIMELESS))
+def test_a_tolerance_for_all_fields_counts_for_numbers_alone(data: st.DataObject, kind: type[Any]) -> None:
+    one, rules = data.draw(messages(kind)), ComparisonRules({"*": Rule(abs=1e-300)})
+    assert first_unequal(kind, one, copy.deepcopy(one), rules) is None
+    left, right = (StepResponse(success=True, message=text) for text in ("left", "right"))
+    assert first_unequal(StepResponse, left, right, rules) == Difference("item", "message", "left", "right")
+
+
 @given(message=messages(StepResponse))
 def test_what_crosses_a_wire_is_equal_to_what_was_sent(message: StepResponse) -> None:
     assert first_unequal(type(message), message, flatbuffers.decode(type(message), flatbuffers.encode(message))) is None
