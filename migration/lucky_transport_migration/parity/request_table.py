@@ -217,10 +217,11 @@ class RequestTable:
                 yield self._with(kind, at + number, {field.name: value})
 
     def in_groups(self, kind: Any) -> Iterator[Any]:
-        """Yield messages some of whose fields have a case, until each had all of its own."""
+        """Yield messages some of whose fields have a case, no two of one oneof, until each had all of its own."""
         fields = _fields_of(kind)
-        for first in range(min(_GROUPS, len(fields))):
-            cases = [(field.name, self._cases(field, 0)) for field in fields[first::_GROUPS]]
+        groups = max(_GROUPS, len([one for one in fields if one.rivals]))  # those of a oneof follow each other
+        for first in range(min(groups, len(fields))):
+            cases = [(field.name, self._cases(field, 0)) for field in fields[first::groups]]
             for number in range(max(len(found) for _, found in cases)):
                 chosen = {name: found[(at + number) % len(found)] for at, (name, found) in enumerate(cases)}
                 yield self._with(kind, first + number, chosen)
@@ -301,8 +302,7 @@ class RequestTable:
     def _large(self, kind: Any, field: _Field, depth: int) -> Iterator[Any]:
         """Yield values of a field of all sizes; of a message, values in which one of its own fields is large."""
         if field.shape != "one" and field.key != "bool":
-            numbers = range(1000, 1000 + _MANY)
-            several = self._several(field, numbers, depth)
+            several = self._several(field, range(1000, 1000 + _MANY), depth)
             items = list(several.values()) if field.shape == "map" else several
             size = _made(kind, {field.name: several}).ByteSize() - 8  # a head of its own is in the size
             for times in (wanted // max(size, 1) + 1 for wanted in SIZES):

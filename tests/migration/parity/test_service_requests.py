@@ -113,6 +113,24 @@ _TEXT_EXTENDED = """name: "extended.proto" message_type { name: "Extended"
 EXTENDED: Any = GetMessages([Parse(_TEXT_EXTENDED, FileDescriptorProto())])["Extended"]
 
 
+_RIVALS = 8
+_TEXT_RIVALS = f"""name: "rivals.proto" message_type {{ name: "Rivals" oneof_decl {{ name: "one" }} {
+    " ".join(
+        f'field {{ name: "s{n}" number: {n} label: LABEL_OPTIONAL type: TYPE_STRING oneof_index: 0 }}'
+        for n in range(1, _RIVALS + 1)
+    )
+} }}"""
+RIVALS: Any = GetMessages([Parse(_TEXT_RIVALS, FileDescriptorProto())])["Rivals"]
+
+
+def test_each_field_of_a_oneof_has_each_of_its_cases(report: Any) -> None:
+    calls = draw(replace(report, request=RIVALS, requests_stream=False), count=_RIVALS * 20)
+    found = {
+        (which, getattr(one, which)) for call in calls for one in call.messages if (which := one.WhichOneof("one"))
+    }
+    assert {(f"s{n}", text) for n in range(1, _RIVALS + 1) for text in CASES["str"]} <= found
+
+
 def test_each_extension_is_drawn_and_one_that_an_answer_lacks_is_found(report: Any) -> None:
     calls = draw(replace(report, request=EXTENDED, requests_stream=False))
     found = {field.name: call for call in calls for field, _ in call.messages[0].ListFields() if field.is_extension}
