@@ -150,7 +150,7 @@ def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
     target = _text(given["target"])
     kept["options"] = (*(kept.get("options") or ()), ("lucky_transport.target", canonical(target)))
     if "credentials" in kept:  # plugins are told the host that the program dials, unless options say another
-        kept["options"] += (("grpc.default_authority", authority_of(target)),)
+        kept["options"] = (("grpc.ssl_target_name_override", authority_of(target)), *kept["options"])
     return kept
 
 

@@ -26,7 +26,7 @@ from lucky_transport_stubs.words.credentials import why_no_port
 TARGET = "127.0.0.1:50051"
 #: What a channel over shared memory is told of it.
 TOLD = ("lucky_transport.target", f"dns:///{TARGET}")
-AUTHORITY = ("grpc.default_authority", TARGET)
+AUTHORITY = ("grpc.ssl_target_name_override", TARGET)
 FACTORIES = ("insecure_channel", "secure_channel", "server")
 
 
@@ -71,11 +71,11 @@ CHANNELS: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...]]] = {
     ),
     "credentials": (
         lambda grpc: grpc.secure_channel(TARGET, "secret", options=[("a", 1)]),
-        ("shm", "shm://x", {"credentials": "secret", "options": (("a", 1), TOLD, AUTHORITY)}),
+        ("shm", "shm://x", {"credentials": "secret", "options": (AUTHORITY, ("a", 1), TOLD)}),
     ),
     "credentials of asyncio": (
         lambda grpc: grpc.aio.secure_channel(TARGET, "secret", None),
-        ("shm.aio", "shm://x", {"credentials": "secret", "options": (TOLD, AUTHORITY)}),
+        ("shm.aio", "shm://x", {"credentials": "secret", "options": (AUTHORITY, TOLD)}),
     ),
     "no credentials": (lambda grpc: grpc.secure_channel(TARGET, None), ("grpc", TARGET, None)),
     "no credentials of asyncio": (lambda grpc: grpc.aio.secure_channel(TARGET, None), ("grpc.aio", TARGET, None)),
