@@ -166,3 +166,30 @@ def test_without_the_launcher_a_program_is_told_nothing_unasked(run: Run, module
         )
         assert (done.returncode, done.stdout, "stays on gRPC" in done.stderr) == (0, "", bool(asked))
         assert asked or done.stderr == ""
+
+
+LEFT = """
+import asyncio
+
+import grpc
+
+
+async def main():
+    server = grpc.aio.server()
+    server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    raise KeyboardInterrupt
+
+
+asyncio.run(main())
+"""
+
+
+def test_a_server_that_ctrl_c_ends_with_its_loop_says_so_as_often_as_over_grpc(
+    run_switched: Launch, tmp_path: Path
+) -> None:
+    program = tmp_path / "left.py"
+    program.write_text(LEFT)
+    places = ("--transport", "shm", "--map", f"*=shm://{unique_name()}_{{port}}"), ("--transport", "grpc")
+    over_shm, over_grpc = (run_switched(*place, command=[str(program)]).stderr for place in places)
+    assert over_shm.count("Event loop is closed") == over_grpc.count("Event loop is closed") == 1

@@ -368,33 +368,6 @@ def test_while_calls_over_grpc_end_new_ones_in_shared_memory_are_refused(name: s
     assert codes == [grpc.StatusCode.UNAVAILABLE]
 
 
-LEFT = """
-import asyncio
-
-import grpc
-
-
-async def main():
-    server = grpc.aio.server()
-    server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    raise KeyboardInterrupt
-
-
-asyncio.run(main())
-"""
-
-
-def test_a_server_that_ctrl_c_ends_with_its_loop_says_so_as_often_as_over_grpc(
-    run_switched: Launch, name: str, tmp_path: Path
-) -> None:
-    program = tmp_path / "left.py"
-    program.write_text(LEFT)
-    places = ("--transport", "shm", "--map", f"*=shm://{name}_{{port}}"), ("--transport", "grpc")
-    over_shm, over_grpc = (run_switched(*place, command=[str(program)]).stderr for place in places)
-    assert over_shm.count("Event loop is closed") == over_grpc.count("Event loop is closed") == 1
-
-
 @pytest.mark.parametrize("module", ["grpc", "grpc.aio"])
 def test_a_server_whose_finalizer_runs_terminates(run_switched: Launch, name: str, tmp_path: Path, module: str) -> None:
     program = tmp_path / "deleted.py"
