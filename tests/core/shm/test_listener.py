@@ -4,10 +4,12 @@ import contextlib
 import errno
 import logging
 import os
+import resource
 import select
 import socket
 import stat
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,12 +30,23 @@ from lucky_transport.shm.files.socket_path import (
 )
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.handshake import ClientHello, ServerHello
-from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.listener import MAX_CLIENTS, Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from tests.core.shm.conftest import Connect, Start, advance_until, assert_refused_in_a_child, hung_up, knock
 from tests.support.waiting import soon
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
+
+
+@pytest.fixture
+def raised_descriptors() -> Iterator[None]:
+    """Let this process have as many descriptors as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 8 * MAX_CLIENTS:
+        pytest.skip(f"this process may have {hard} descriptors only")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8 * MAX_CLIENTS, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 # --- meeting ---
@@ -66,6 +79,36 @@ def test_more_clients_than_allowed_are_told_so(tmp_path: Path) -> None:
         assert "has 1 clients already; close one" in answer.reason
         pipe.close()
         assert listener.clients == 0
+
+
+@pytest.mark.exhaustive
+def test_so_many_clients_as_the_page_says_are_let_in_and_one_that_leaves_makes_room(
+    tmp_path: Path, raised_descriptors: None
+) -> None:
+    with ExitStack() as stack:
+        listener = stack.enter_context(Listener("demo", directory=tmp_path, ring_bytes=4096, arena_bytes=0))
+
+        def answered() -> ServerHello:
+            client = stack.enter_context(knock(listener.path))
+            client.send(ClientHello().to_bytes())
+            client.setblocking(False)
+            found = list[bytes]()
+
+            def has_answer() -> bool:
+                with contextlib.suppress(BlockingIOError):
+                    found.append(client.recv(4096))
+                return bool(found)
+
+            for pipe in advance_until(listener, has_answer):
+                stack.callback(pipe.close)
+                pipes.append(pipe)
+            return ServerHello.of(found[0])
+
+        pipes: list[MemfdPipe] = []
+        assert {answered().status for _ in range(MAX_CLIENTS)} == {0}
+        assert (answered().status, listener.clients) == (Busy.wire_code, MAX_CLIENTS)
+        pipes[0].close()
+        assert answered().status == 0
 
 
 def test_a_hundred_clients_that_come_at_once_are_let_in(tmp_path: Path) -> None:
