@@ -41,7 +41,6 @@ LAYERS = (
     "config",
     "hookspecs",
     "builtin",
-    "entry_points",
     "registry",
     "closing",
     "lazy_dict",

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport.entry_points import EntryPoint, entry_points
 from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName
-from lucky_transport.registry import discover, load, registry
+from lucky_transport.registry import EntryPoint, discover, entry_points, load, registry
 from lucky_transport.version import install_command
 
 GOOD = """
