@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -23,8 +24,9 @@ from functools import partial
 from lucky_transport import native
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ClosedError, PeerDied, TransportError
+from lucky_transport.errors import ClosedError, PeerDied, SegmentError, TransportError
 from lucky_transport.host.dispatch import Dispatcher
+from lucky_transport.host.env_steps import EnvSteps
 from lucky_transport.host.foreign import InstalledServices
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.host.slots import ObservationSlots
@@ -33,13 +35,12 @@ from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.channel import channel_offsets, peer_bits
 from lucky_transport.shm.segment.env_words import EngineEnvWords
 from lucky_transport.shm.segment.layout import Feature
-from lucky_transport.shm.segment.segment import create
+from lucky_transport.shm.segment.segment import Segment, create
 from lucky_transport.shm.segment.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_store import ImageStores
 from lucky_transport.shm.timing import LOOP_SLICE_NS, PEER_POLL_NS
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_shm.device_server import EngineDevice
-from lucky_transport_shm.env_server import EnvServer
 
 _log = logging.getLogger("lucky_transport")
 _numbers = itertools.count(1)
@@ -182,3 +183,40 @@ class AttachedClient:
             self._process = None
         self.calls.close(why or PeerDied(f"{self._pipe.peer} is gone", backend="shm"))
         self._end.dispatcher.leave(self._pipe.peer)
+
+
+class EnvServer:
+    """Steps the envs of one client on their own, from its first send until `close`; it takes over the client's lease. A
+    thread finds what the client has sent.
+    """
+
+    def __init__(self, host: Host, lease: Lease, segment: Segment, strategy: int) -> None:
+        self._segment = segment
+        self._words = EngineEnvWords(segment, strategy)
+        self._publishing = threading.Lock()
+        self._closed = False
+        self._steps = EnvSteps(host, lease, self._on_ended)
+        self._thread = threading.Thread(target=self._run, name=f"shm envs {segment.name}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        seen = 0
+        try:
+            while not self._closed:
+                seen = self._words.wait(seen, PEER_POLL_NS)
+                self._segment.mapping.check()
+                self._steps.begin(self._words.sent())
+        except SegmentError as error:
+            _log.error("the envs of shm://%s are stepped no more: %s", self._segment.name, error)
+
+    def _on_ended(self, env: int, failure: TransportError | None) -> None:
+        with self._publishing:
+            if not self._closed:  # else the words may be another client's by now
+                self._words.publish(env, failure)
+
+    def close(self) -> None:
+        """Begin no more steps and wait for those under way; the lease is given back then."""
+        with self._publishing:
+            self._closed = True
+        self._thread.join()
+        self._steps.close()
