@@ -15,7 +15,7 @@ import pytest
 import lucky_transport_stubs
 from lucky_transport.errors import ConfigError, NotReachable
 from lucky_transport.process import unique_name
-from lucky_transport_stubs.relay.forwarding import CallerRequests
+from lucky_transport_stubs.relay.relay import CallerRequests
 from tests.plugins.stubs.relay.conftest import Serve, Stuck, Through, echo, relay_to
 from tests.support.certificates import CERTIFICATE, KEY
 from tests.support.resources import free_port
