@@ -20,7 +20,7 @@ from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
 grpc = pytest.importorskip("grpc")
 
 import lucky_transport_stubs  # noqa: E402 - needs grpc
-from lucky_transport_stubs.run.counts import counted  # noqa: E402
+from lucky_transport_stubs.run.patches import counted  # noqa: E402
 from tests.support.appearance import appearance  # noqa: E402
 
 from ..differential.both import THREADS, WAYS, Driver  # noqa: E402
