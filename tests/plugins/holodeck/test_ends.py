@@ -18,8 +18,8 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, NotReachable, PeerDied, PeerTimeout
 from lucky_transport.testing.suite import zeros
 from lucky_transport_holodeck import semaphores
-from lucky_transport_holodeck.foreign_client import ForeignClient
 from lucky_transport_holodeck.names import Names
+from lucky_transport_holodeck.server import ForeignClient
 from tests.plugins.holodeck.conftest import Bench, PlacedEngine, an_agent
 from tests.support.sleeps import wakers
 from tests.support.waiting import PATIENCE_S, until
