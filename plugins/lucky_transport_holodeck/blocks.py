@@ -1,6 +1,6 @@
 """The blocks of shared memory in which the ends of Holodeck's protocol meet, one file each.
 
-The client maps them (`SharedArray`); our engine reads and writes the files (`BlockFile`), so that a client which
+The client maps them (`map_block`); our engine reads and writes the files (`BlockFile`), so that a client which
 truncates one costs it a short read and not its life.
 """
 
@@ -29,35 +29,29 @@ _OFF = b"\0"
 REFUSED_BYTES = 1 << 12
 
 
-class SharedArray:
-    """A block that this side made: `array` is it, of `dtype` and `shape`, zeros at first; it lives as long as a view.
+def map_block(path: Path, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return a block as an array, made where it is not there yet, zeros at first; it lives as long as a view.
 
     Raises NoSpace when shared memory is full, SegmentError for a file of another user.
     """
-
-    def __init__(self, path: Path, dtype: str, shape: tuple[int, ...]) -> None:
-        self.path = path
-        count = math.prod(shape)
-        size = count * np.dtype(dtype).itemsize
-        fd = open_private(path, make=Make.IF_ABSENT, any_mode=True, backend="holodeck")
-        try:
-            have = os.fstat(fd).st_size
-            if have < size or (have > size and _pages(have) == _pages(size)):
-                os.ftruncate(fd, size)  # never by a page: an engine that has it mapped would die
-            os.posix_fallocate(fd, 0, size)
-            self.array: NDArray[Any] = np.frombuffer(map_file(fd, size, path), dtype, count).reshape(shape)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.ENOMEM):
-                raise
-            os.unlink(path)
-            raise NoSpace(f"{path} ({size} bytes): shared memory is full", backend="holodeck") from error
-        finally:
-            os.close(fd)
-        self.array[...] = 0
-
-    def unlink(self) -> None:
-        """Remove the file; the array stays valid. Idempotent."""
-        remove_private(self.path)
+    count = math.prod(shape)
+    size = count * np.dtype(dtype).itemsize
+    fd = open_private(path, make=Make.IF_ABSENT, any_mode=True, backend="holodeck")
+    try:
+        have = os.fstat(fd).st_size
+        if have < size or (have > size and _pages(have) == _pages(size)):
+            os.ftruncate(fd, size)  # never by a page: an engine that has it mapped would die
+        os.posix_fallocate(fd, 0, size)
+        array = np.frombuffer(map_file(fd, size, path), dtype, count).reshape(shape)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.ENOMEM):
+            raise
+        os.unlink(path)
+        raise NoSpace(f"{path} ({size} bytes): shared memory is full", backend="holodeck") from error
+    finally:
+        os.close(fd)
+    array[...] = 0
+    return array
 
 
 def _pages(size: int) -> int:

@@ -22,7 +22,7 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, SpecError
 from lucky_transport_holodeck import semaphores
-from lucky_transport_holodeck.blocks import REFUSED_BYTES, SharedArray
+from lucky_transport_holodeck.blocks import REFUSED_BYTES, map_block
 from lucky_transport_holodeck.commands import BUFFER_BYTES, HolodeckCommand, add_sensor, encode, spawn_agent
 from lucky_transport_holodeck.engine_link import AttachedEngine, StartedEngine
 from lucky_transport_holodeck.handshake import ClientHandshake
@@ -72,10 +72,10 @@ class WorldClient(Closing):
         self._generators = [random.Random() for _ in scenario.agents]
         self._handshake = ClientHandshake(names, settings.wait, link.check)
         try:
-            self._flag = SharedArray(names.block(COMMAND_BOOL), "uint8", (1,))
-            self._buffer = SharedArray(names.block(COMMAND_BUFFER), "uint8", (BUFFER_BYTES,))
-            self._reset = SharedArray(names.block(RESET), "uint8", (1,))
-            self._refused = SharedArray(names.block(REFUSED), "uint8", (REFUSED_BYTES,))
+            self._flag = map_block(names.block(COMMAND_BOOL), "uint8", (1,))
+            self._buffer = map_block(names.block(COMMAND_BUFFER), "uint8", (BUFFER_BYTES,))
+            self._reset = map_block(names.block(RESET), "uint8", (1,))
+            self._refused = map_block(names.block(REFUSED), "uint8", (REFUSED_BYTES,))
             self._handshake.wait(Deadline(settings.connect_timeout_s), _CONNECT_HINT)
         except BaseException:
             self._handshake.close()
@@ -124,8 +124,8 @@ class WorldClient(Closing):
         commands, self._commands = self._commands, []
         if commands:
             batch = encode(commands)
-            self._buffer.array[: len(batch)] = np.frombuffer(batch, np.uint8)
-            self._flag.array[0] = 1
+            self._buffer[: len(batch)] = np.frombuffer(batch, np.uint8)
+            self._flag[0] = 1
         self._is_ticking = True
         self._handshake.post()
 
@@ -185,7 +185,7 @@ class WorldClient(Closing):
         """Prepare each tick of a reset in turn: have one pass at each item. Commands that waited are dropped."""
         self.is_ready = False
         self._commands.clear()
-        self._reset.array[0] = 1
+        self._reset[0] = 1
         for agent in self.agents.values():
             agent.stop_acting()
         for _ in range(_LOADING_TICKS):
@@ -193,7 +193,7 @@ class WorldClient(Closing):
         self._populate()
         for _ in range(self._pre_start_steps + 1):
             yield
-        refused = self._refused.array.tobytes().rstrip(b"\0").decode(errors="replace")
+        refused = self._refused.tobytes().rstrip(b"\0").decode(errors="replace")
         if refused:
             raise SpecError(refused, backend="holodeck", hint="take it out of the scenario, or serve what it asks for")
         self.is_ready = True
@@ -201,7 +201,7 @@ class WorldClient(Closing):
     def _populate(self) -> None:
         main = self.scenario.main_agent
         self.agents = {}
-        self._refused.array[:] = 0
+        self._refused[:] = 0
         for plan, generator in zip(self.scenario.agents, self._generators, strict=True):
             self.agents[plan.name] = RemoteAgent(plan, self._names)
             location, rotation = plan.start(generator)

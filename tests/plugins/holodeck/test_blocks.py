@@ -15,7 +15,7 @@ pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'
 from lucky_transport.errors import Busy, ConfigError, NotReachable, RemoteProtocolError, SegmentError
 from lucky_transport.process import unique_name
 from lucky_transport_holodeck import semaphores
-from lucky_transport_holodeck.blocks import BlockFiles, SharedArray
+from lucky_transport_holodeck.blocks import BlockFiles, map_block
 from lucky_transport_holodeck.handshake import EngineHandshake
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.semaphores import Semaphore, unlink
@@ -165,24 +165,24 @@ def files() -> Generator[BlockFiles]:
 def test_a_block_that_an_engine_has_made_larger_is_not_cut_under_it(files: BlockFiles) -> None:
     """HoloOcean's engine gives a lidar a larger block than its client does, and goes on with it for the next client."""
     path = files.names.block("x")
-    engine = SharedArray(path, "uint8", (3 * mmap.PAGESIZE,)).array
-    client = SharedArray(path, "uint8", (mmap.PAGESIZE,)).array
+    engine = map_block(path, "uint8", (3 * mmap.PAGESIZE,))
+    client = map_block(path, "uint8", (mmap.PAGESIZE,))
     assert os.stat(path).st_size == 3 * mmap.PAGESIZE
     engine[0] = 7
     assert client[0] == 7
-    assert SharedArray(path, "uint8", (4 * mmap.PAGESIZE,)).array.size == os.stat(path).st_size
+    assert map_block(path, "uint8", (4 * mmap.PAGESIZE,)).size == os.stat(path).st_size
 
 
 def test_a_new_block_holds_zeros(files: BlockFiles) -> None:
-    SharedArray(files.names.block("x"), "float32", (3,)).array[:] = 5
+    map_block(files.names.block("x"), "float32", (3,))[:] = 5
     files.open("x", 12).close()
-    assert not SharedArray(files.names.block("x"), "float32", (3,)).array.any()
+    assert not map_block(files.names.block("x"), "float32", (3,)).any()
 
 
 def test_what_a_client_cut_off_is_zeros_for_the_engine(files: BlockFiles) -> None:
-    block = SharedArray(files.names.block("x"), "uint8", (8,))
+    block = map_block(files.names.block("x"), "uint8", (8,))
     file = files.open("x", 8)
-    block.array[:] = 9
+    block[:] = 9
     assert file.read() == b"\x09" * 8
     os.truncate(file.path, 3)
     assert file.read() == b"\x09" * 3 + b"\0" * 5
@@ -205,7 +205,7 @@ def test_a_block_or_semaphore_of_another_user_is_refused_and_left_alone(
         for path in (block, semaphore):
             make_foreign_file(path, kind, b"\0" * 64)
         for use in (
-            lambda: SharedArray(block, "uint8", (8,)),
+            lambda: map_block(block, "uint8", (8,)),
             lambda: files.open("x", 8),
             lambda: Semaphore.create(name, 0),
             lambda: Semaphore.open(name),
