@@ -30,8 +30,8 @@ POINTS = sorted({point for file in _SOURCES.glob("*.c") for point in _POINT.find
 
 def build() -> Path | None:
     """Return the file of the module, compiled when the sources have changed; None without a compiler."""
-    files = [_ROOT / name for name in (*_module(_ROOT)["sources"], *_module(_ROOT)["depends"])]
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files) + sys.version.encode()).hexdigest()[:16]
+    contents = b"".join((_ROOT / name).read_bytes() for name in native_files())
+    digest = hashlib.sha256(contents + sys.version.encode()).hexdigest()[:16]
     built = _ROOT / "build" / "faults" / digest / "_native.abi3.so"
     if built.is_file():
         return built
@@ -43,12 +43,19 @@ def build() -> Path | None:
     return built
 
 
+def native_files() -> list[str]:
+    """Return the files that the native module is made of, by their paths in the tree."""
+    module = _module(_ROOT)
+    return [*module["sources"], *module["depends"]]
+
+
 def compile_native(root: Path, to: Path, *options: str) -> bool:
     """Compile the native module of the tree at `root` to a file; False where that cannot be done."""
     module = _module(root)
     macros = [f"-D{name}={value}" for name, value in module["define-macros"]]
     command = [*shlex.split(os.environ.get("CC") or "cc"), "-shared", "-fPIC", "-O1", "-std=gnu11", *macros, *options]
-    includes = [f"-I{folder}" for folder in (sysconfig.get_path("include"), np.get_include())]
+    folders = [sysconfig.get_path("include"), np.get_include(), *(root / name for name in module["include-dirs"])]
+    includes = [f"-I{folder}" for folder in folders]
     command += [*includes, "-o", str(to), *(str(root / name) for name in module["sources"])]
     try:
         return subprocess.run(command, timeout=120).returncode == 0

@@ -23,10 +23,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.endurance.fault_native import compile_native
+from tests.endurance.fault_native import compile_native, native_files
 
 _ROOT = Path(__file__).parents[2]
-_FOLDER = Path("lucky_transport/_native")
 _TESTS = ("tests/core/shm", "tests/plugins/shm")
 #: What stands in the place of an operator; blanks are around those that are looked for: no pointer has any.
 _SWAPS = "<:<= <=:< >:>= >=:> ==:!= !=:== &&:|| ||:&& +:- -:+ *:+ &:| |:& <<:>> >>:<< +=:-= -=:+="
@@ -125,7 +124,7 @@ class Copy:
 
     def change(self, mutant: Mutant) -> str:
         """Return what becomes of a mutant; its file is put back."""
-        file = self._folder / _FOLDER / mutant.file
+        file = self._folder / mutant.file
         text = file.read_text()
         lines = text.split("\n")
         lines[mutant.line - 1 : mutant.line - 1 + len(mutant.lines)] = mutant.lines
@@ -144,9 +143,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    sources = _ROOT / _FOLDER
-    names = options.code or sorted(file.name for file in sources.iterdir() if file.suffix in (".c", ".h"))
-    every = [mutant for name in names for mutant in mutants(name, (sources / name).read_text())]
+    names = [name for name in sorted(native_files()) if not options.code or Path(name).name in options.code]
+    every = [mutant for name in names for mutant in mutants(name, (_ROOT / name).read_text())]
     random.Random(options.seed).shuffle(every)
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@ Each row's line is in the source with that order, and no atomic step is left out
 
 import ast
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def test_the_table_in_the_readme_has_every_mutation(mutation: Mutation) -> None:
 
 
 NATIVE = Path(__file__).parents[2] / "lucky_transport" / "_native"
+KIT = NATIVE.parents[1] / "schema" / "kits" / "c"
 
 _STEP = re.compile(
     r"\b(?:__atomic_(?:load_n|store_n|exchange_n|compare_exchange_n|fetch_add|thread_fence)|lucky_load32|lucky_load64)\("
@@ -72,10 +74,10 @@ def normalised(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-def functions(folder: Path) -> dict[str, str]:
-    """Return the bodies of all functions of a folder's C files by name, comments left out."""
+def functions(paths: Iterable[Path]) -> dict[str, str]:
+    """Return the bodies of all functions of C files by name, comments left out."""
     found: dict[str, str] = {}
-    for path in sorted(folder.glob("*.[ch]")):
+    for path in sorted(paths):
         source = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         for match in _FUNCTION.finditer(source):
             found[match[1]] = normalised(_bracketed(source, match.end() - 1, "{}"))
@@ -113,8 +115,8 @@ def python_functions() -> dict[str, str]:
     return found
 
 
-_BODIES = functions(NATIVE)
-_KIT = functions(NATIVE.parents[1] / "schema" / "kits" / "c")
+_BODIES = functions([*NATIVE.glob("*.[ch]"), KIT / "lucky_park.h"])
+_KIT = functions(KIT.glob("*.h"))
 _METHODS = python_functions()
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "lucky_transport" / "_native"
+#: What the module shares with the C kit.
+_KIT = ROOT / "schema" / "kits" / "c"
 
 #: What a build has, by name.
 SANITIZERS = {"thread": "thread", "address": "address,undefined"}
@@ -50,7 +52,8 @@ def build_harness(sanitizer: str, folder: Path, sources: Path = SOURCES) -> Path
     if works.returncode or subprocess.run([str(probe)], capture_output=True).returncode:
         raise Unavailable(f"{compiler} has no {sanitizer} sanitizer that works here")
     program = folder / f"harness_{sanitizer}"
-    command = [compiler, *flags, "-DPy_LIMITED_API=0x030B0000", "-Wno-tsan", "-pthread", f"-I{headers}", f"-I{sources}"]
+    command = [compiler, *flags, "-DPy_LIMITED_API=0x030B0000", "-Wno-tsan", "-pthread"]
+    command += [f"-I{folder}" for folder in (headers, sources, _KIT)]
     # What the module calls of Python beyond the stubs is on no path that the jobs take.
     command += [str(Path(__file__).with_name("harness.c")), "-o", str(program), "-Wl,--unresolved-symbols=ignore-all"]
     built = subprocess.run(command, capture_output=True, text=True)

@@ -1,1 +1,0 @@
-../../schema/kits/c/lucky_park.h
