@@ -72,7 +72,8 @@ def scan(
 
     --fix rewrites luckyrobots' LuckyEnv and LuckyEngineClient, channels, servers, and requirements that nothing needs
     any more. Only what is known to lead to the engine is replaced: port 50051 of this host, what the setting grpc_map
-    names, and what --target names; everything else is listed with the reason. Notebooks are not rewritten.
+    names, and what --target names; everything else is listed with the reason. Notebooks are not
+    read: export them as .py.
     """
     if as_json and (fix or diff) and not (yes or diff):
         raise click.UsageError("--json with --fix cannot ask; add --yes, or --diff to change nothing")

@@ -20,10 +20,9 @@ from lucky_transport_migration.scan.api_levels import judge
 from lucky_transport_migration.scan.findings import Finding, GrpcUse, ScanResult, Unread
 from lucky_transport_migration.scan.known import foreign_services, may_mention
 from lucky_transport_migration.scan.names import Unreadable
-from lucky_transport_migration.scan.notebook import read_notebook
 from lucky_transport_migration.scan.processes import map_files
 from lucky_transport_migration.scan.python import compiled_uses, places_in
-from lucky_transport_migration.scan.texts import is_build_file, places_in_build, places_of_line
+from lucky_transport_migration.scan.texts import is_build_file, places_in_build
 
 _GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 _MAX_BYTES = 4 << 20
@@ -139,13 +138,11 @@ def _scan_content(name: str, content: bytes, foreign: frozenset[str], kind: str 
     if not may_mention(content):
         return ScanResult(name, unmoved=unmoved)
     try:
-        places, broken = _places(kind or name, content)
+        places = _places(kind or name, content)
     except Unreadable as error:
         return ScanResult(name, unread=[Unread(name, error.line, str(error))])
     findings = judge(name, places, steps=bool(_STEPS.search(content)), foreign=foreign)
-    return ScanResult(
-        name, findings=findings, unread=[Unread(name, line, why) for line, why in broken], unmoved=unmoved
-    )
+    return ScanResult(name, findings=findings, unmoved=unmoved)
 
 
 def _is_of_interest(name: str, content: bytes = b"") -> bool:
@@ -181,30 +178,19 @@ def _read(path: Path, name: str) -> bytes | None:
     return None
 
 
-def _places(name: str, content: bytes) -> tuple[list[GrpcUse], list[tuple[int, str]]]:
-    """Return what a file holds, and (line, why) of its parts that could not be understood. Raises Unreadable."""
+def _places(name: str, content: bytes) -> list[GrpcUse]:
+    """Return what a file holds. Raises Unreadable."""
     last = name.rpartition("/")[2]
     text = content.decode("utf-8", errors="replace")
     if is_python(last, content):
-        return sorted({*places_in(content), *requirements.places_in_python(name, text)}), []
+        return sorted({*places_in(content), *requirements.places_in_python(name, text)})
     if last.endswith(".ipynb"):
-        return _places_in_notebook(text)
-    found: list[GrpcUse] = []
+        raise Unreadable("is a notebook, which may hold gRPC and is not read: export it as .py and scan that")
     if requirements.is_toml(name):
-        found = requirements.places_in_toml(text)
-    elif requirements.is_list_of_requirements(name, text):
-        found = requirements.places_in_list(name, text)
-    elif is_build_file(name):
-        found = places_in_build(name, text)
-    return found, []
-
-
-def _places_in_notebook(text: str) -> tuple[list[GrpcUse], list[tuple[int, str]]]:
-    notebook = read_notebook(text)
-    places = [GrpcUse(notebook.line(one.line), one.kind, one.symbol) for one in places_in(notebook.source)]
-    for line, command in notebook.commands:
-        places += [GrpcUse(line, kind, symbol) for kind, symbol in places_of_line(command)]
-    return sorted(places), [one for one in notebook.broken if may_mention(text.encode())]
+        return requirements.places_in_toml(text)
+    if requirements.is_list_of_requirements(name, text):
+        return requirements.places_in_list(name, text)
+    return places_in_build(name, text) if is_build_file(name) else []
 
 
 def files_of(root: Path, on_error: Callable[[OSError], object] = lambda _: None) -> Iterator[Path]:

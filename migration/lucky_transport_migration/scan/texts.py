@@ -77,7 +77,7 @@ def requirement_name(text: str) -> str | None:
     return f"{name}[{sorted(brings_it)[0]}]" if brings_it else None
 
 
-def places_of_line(line: str) -> Iterator[tuple[Kind, str]]:
+def _places_of_line(line: str) -> Iterator[tuple[Kind, str]]:
     """Yield what a line of a build file or a script does with gRPC; comments have been taken off."""
     if (generator := _GENERATORS.search(line)) is not None:
         yield ("build", generator.group())
@@ -104,7 +104,7 @@ def places_in_build(name: str, text: str) -> list[GrpcUse]:
     for number, line in enumerate(text.splitlines(), start=1):
         step = f"{'pip install ' if goes_on else ''}{_COMMENT.sub('', line)}"
         goes_on = step.rstrip().endswith("\\") and bool(_INSTALL.search(step))
-        found += [GrpcUse(number, kind, symbol) for kind, symbol in places_of_line(step)]
+        found += [GrpcUse(number, kind, symbol) for kind, symbol in _places_of_line(step)]
         if ours and _GRPC_SETTING.match(step):
             found.append(GrpcUse(number, "build", step.strip()))
     return found

@@ -89,14 +89,6 @@ def test_what_a_link_leads_to_elsewhere_is_not_changed(tree: Any, tmp_path: Path
     assert [one.why for one in changes.refusals] == ["a link: scan what it leads to"]
 
 
-def test_a_notebook_is_found_in_and_not_changed(tree: Any) -> None:
-    text = '{"cells": [{"cell_type": "code", "source": ["from luckyrobots import LuckyEnv\\n", "LuckyEnv()"]}]}'
-    root = tree({"a.ipynb": text})
-    result = scan(root)
-    assert len(result.findings) == 2
-    assert plan_changes(root, result, None).files == []
-
-
 def fixed(tree: Any, files: dict[str, str], name: str) -> str:
     root = tree(files)
     changes = plan_changes(root, scan(root), None)

@@ -1,6 +1,5 @@
-"""Requirements, build steps, notebooks and generated code: what is found, and in which line."""
+"""Requirements, build steps and generated code: what is found, and in which line."""
 
-import json
 from typing import Any
 
 import pytest
@@ -128,29 +127,6 @@ def test_build_steps_are_found(tree: Any, name: str, text: str, expected: list[t
 )
 def test_what_is_no_step_and_no_requirement_of_grpc_is_no_finding(tree: Any, name: str, text: str) -> None:
     assert seen(tree, name, text) == []
-
-
-def notebook(*cells: list[str]) -> str:
-    return json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells]}, indent=1)
-
-
-def test_a_notebook_is_read_cell_by_cell_and_lines_are_those_of_the_file(tree: Any) -> None:
-    text = notebook(["import grpc\n", "x = 'ä'"], ["%pip install grpcio\n", "c = grpc.insecure_channel('h:1')"])
-    found = seen(tree, "a.ipynb", text)
-    assert [(kind, symbol) for _, kind, symbol in found] == [
-        ("import", "grpc"),
-        ("dependency", "grpcio"),
-        ("channel", "grpc.insecure_channel"),
-    ]
-    lines = text.splitlines()
-    assert [word in lines[line - 1] for (line, _, _), word in zip(found, ("import grpc", "%pip", "c ="), strict=True)]
-
-
-def test_a_broken_cell_is_reported_and_hides_no_other(tree: Any) -> None:
-    result = scan(tree({"a.ipynb": notebook(["import grpc\n"], ["def (\n"], ["%%bash\n", "pip install grpcio\n"])}))
-    assert [one.kind for one in result.findings] == ["import", "dependency"]
-    assert [one.path for one in result.unread] == ["a.ipynb"]
-    assert "has a cell that is no Python 3" in result.unread[0].why
 
 
 def test_generated_code_is_counted_apart(tree: Any) -> None:

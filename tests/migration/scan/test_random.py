@@ -1,7 +1,6 @@
 """Whatever a file holds, a scan ends with a verdict, and what it passes over without a look holds nothing."""
 
 import ast
-import json
 from collections import Counter
 from itertools import chain
 
@@ -17,7 +16,6 @@ from lucky_transport_migration.scan.codemod import EngineCodemod, parse_concrete
 from lucky_transport_migration.scan.findings import ScanResult
 from lucky_transport_migration.scan.known import may_mention
 from lucky_transport_migration.scan.names import Unreadable, dotted_name, parse, uses_in
-from lucky_transport_migration.scan.notebook import read_notebook
 from lucky_transport_migration.scan.python import places_in
 from lucky_transport_migration.scan.requirements import rewrite_requirements
 from lucky_transport_migration.scan.scanner import scan_again
@@ -40,8 +38,6 @@ FOUND = [
     ("lucky_transport.toml", "transport = 'staged'\n"),
     (".env", "LUCKY_TRANSPORT=staged\n"),
     ("Dockerfile", "EXPOSE 50051\n"),
-    ("a.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": "x = (\n50051)"}]})),
-    ("a.ipynb", '{"cells": [{"cell_type": "code", "source": "import \\u0067\\u0072\\u0070\\u0063"}]}'),
 ]
 
 
@@ -85,15 +81,12 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-NAMES = st.sampled_from(["a.py", "a.ipynb", "requirements.txt", "pyproject.toml", "setup.cfg", "Makefile", "run"])
+NAMES = st.sampled_from(["a.py", "requirements.txt", "pyproject.toml", "setup.cfg", "Makefile", "run"])
 
 
 @given(NAMES, st.lists(PIECES, max_size=12).map("".join))
 def test_what_is_passed_over_holds_nothing(name: str, text: str) -> None:
     content = text.encode()
-    if name == "a.ipynb":
-        cells = [{"cell_type": "code", "source": text}]
-        content = json.dumps({"cells": cells}, ensure_ascii=len(text) % 2 > 0).encode()
     if not may_mention(content):
         assert look_at(name, content).findings == []
 
@@ -224,17 +217,3 @@ def test_requirements_are_rewritten_once_and_stay_what_they_were(text: str, toml
     except Unreadable:
         return
     requirements.places_in_toml(after.decode())
-
-
-@given(st.text(max_size=40) | st.lists(st.lists(STATEMENTS, max_size=3), max_size=3))
-def test_a_notebook_of_anything_is_read_or_refused(content: str | list[list[str]]) -> None:
-    import json
-
-    cells = [{"cell_type": "code", "source": cell} for cell in content] if isinstance(content, list) else []
-    text = json.dumps({"cells": cells}) if isinstance(content, list) else content
-    try:
-        notebook = read_notebook(text)
-    except Unreadable:
-        return
-    parse(notebook.source)
-    assert all(1 <= line <= text.count("\n") + 1 for line in notebook.lines)

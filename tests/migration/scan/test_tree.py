@@ -86,8 +86,14 @@ def test_a_broken_file_without_a_word_of_grpc_is_no_matter(tree: Any) -> None:
     assert scan(tree({"a.py": "print 'python 2'\n", "b.ipynb": "{", "pyproject.toml": "]"})).nothing_left
 
 
-@pytest.mark.parametrize(("name", "why"), [("a.ipynb", "is no notebook"), ("pyproject.toml", "is no TOML")])
-def test_a_file_of_another_kind_that_is_broken_is_reported(tree: Any, name: str, why: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("a.ipynb", "is a notebook, which may hold gRPC and is not read: export it as .py"),
+        ("pyproject.toml", "is no TOML"),
+    ],
+)
+def test_a_file_of_another_kind_that_is_not_understood_is_reported(tree: Any, name: str, why: str) -> None:
     (unread,) = scan(tree({name: "{ grpcio"})).unread
     assert why in unread.why
 
