@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from functools import cache
@@ -44,7 +44,7 @@ _LINE_BYTES = 8192
 _REAPING_S = 1.0
 #: How long the output of a process that has ended may take to arrive; longer where a child of its own holds the pipe.
 _LAST_OUTPUT_S = 1.0
-#: How often a starting engine is looked at: one that ended may have left a child that holds our descriptor.
+#: How often a starting process is looked at: one that ended may have left a child that holds our descriptor.
 _LOOK_S = 0.1
 
 
@@ -135,6 +135,23 @@ class ChildProcess:
     def _await_output(self) -> None:
         if self._output is not threading.current_thread():  # a log handler, or the collector, may run anything there
             self._output.join(_LAST_OUTPUT_S)
+
+    def await_ready(self, look: Callable[[float], bool], deadline: Deadline, *, late: str, ended: str = "") -> None:
+        """Return once `look` is true; it is told how many seconds it may wait for that.
+
+        Raises NotReachable with the last lines of output: with the exit status and the hint `ended` when the process
+        ends before, with the hint `late` when `deadline` passes.
+        """
+        while True:
+            was_alive = self.is_alive  # before the look: what it did until its end is seen then
+            if look(min(_LOOK_S, deadline.remaining_s)):
+                return
+            if not was_alive:
+                text = f"{self.name} ended before it was ready: {self.exit_report()}"
+                raise NotReachable(text, backend=self.name, hint=ended)
+            if deadline.expired:
+                text = f"{self.name} was not ready within {deadline.timeout_s:g} s{self.output_tail()}"
+                raise NotReachable(text, backend=self.name, hint=late)
 
     def stop(self, grace_s: float = 5.0) -> int:
         """End the process (SIGTERM, after `grace_s` SIGKILL) and return its exit status; idempotent."""
@@ -242,22 +259,17 @@ class EngineProcess(ChildProcess):
         """Return what `report` wrote."""
         poller = select.poll()
         poller.register(status, select.POLLIN)
-        text = b""
-        while not text.endswith(b"\n"):
-            ended = not self.is_alive  # before the look: what it reported is there then
-            if poller.poll(min(_LOOK_S, deadline.remaining_s) * 1e3):
+        text = bytearray()
+
+        def look(within_s: float) -> bool:
+            if poller.poll(within_s * 1e3):
                 chunk = os.read(status, 65536)
-                text += chunk
-                ended = not chunk
-            elif not ended and deadline.expired:
-                raise NotReachable(
-                    f"engine {self.engine!r} was not ready within {deadline.timeout_s} s{self.output_tail()}",
-                    backend=self.engine,
-                    hint="raise start_timeout_s (LUCKY_START_TIMEOUT_S)",
-                )
-            if ended:
-                how = self.exit_report(_LAST_OUTPUT_S) or "it closed a descriptor that is not its own"
-                raise NotReachable(f"engine {self.engine!r} ended before it was ready: {how}", backend=self.engine)
+                if not chunk and not self.exit_report(_LAST_OUTPUT_S):
+                    raise NotReachable(f"{self.name} closed a descriptor that is not its own", backend=self.name)
+                text.extend(chunk)
+            return text.endswith(b"\n")
+
+        self.await_ready(look, deadline, late="raise start_timeout_s (LUCKY_START_TIMEOUT_S)")
         return json.loads(text)
 
     def _failure(self, failure: Mapping[str, Any]) -> TransportError:

@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from lucky_transport.config import environment
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import NotReachable, PeerDied
+from lucky_transport.errors import PeerDied
 from lucky_transport.process import ChildProcess
 from lucky_transport_holodeck.names import Names, find_peer
 from lucky_transport_holodeck.options import WorldOptions
 from lucky_transport_holodeck.scenario import Scenario
 from lucky_transport_holodeck.semaphores import Semaphore, unlink
-
-_SLICE_S = 0.05
 
 
 class AttachedEngine:
@@ -66,20 +66,14 @@ class StartedEngine(ChildProcess):
                 ],
                 environ=environment(),
             )
-            self._await(loading, Deadline(start_timeout_s))
+            with ExitStack() as stack:
+                stack.callback(self.close)
+                late = "raise start_timeout_s, or run it by hand"
+                self.await_ready(loading.wait, Deadline(start_timeout_s), late=late, ended="run it by hand")
+                stack.pop_all()
         finally:
             unlink(names.loading)
             loading.close()
-
-    def _await(self, loading: Semaphore, deadline: Deadline) -> None:
-        while not loading.wait(min(deadline.remaining_s, _SLICE_S)):
-            report = self.exit_report(0.0)
-            if report or deadline.expired:
-                why = f"ended: {report}" if report else f"was not there within {deadline.timeout_s} s"
-                self.close()
-                raise NotReachable(
-                    f"the Holodeck engine {why}", backend="holodeck", hint="raise start_timeout_s, or run it by hand"
-                )
 
     def check(self) -> None:
         if report := self.exit_report(0.0):

@@ -66,24 +66,16 @@ class GameLaunch:
 
 
 class GameProcess(ChildProcess):
-    """A running engine; `await_serving` returns once its bridge accepts connections. Raises NotReachable."""
+    """A running engine. Raises NotReachable."""
 
     def __init__(self, launch: GameLaunch) -> None:
         super().__init__("openra", launch.command_line(), environ=launch.environ(), cwd=launch.openra_path)
         self._port = launch.port
 
     def await_serving(self, deadline: Deadline) -> None:
-        """Return once the bridge accepts connections. Raises PeerDied with its last words, PeerTimeout."""
-        while not self._accepts():
-            if not self.is_alive:
-                raise PeerDied(f"the engine ended before it served: {self.exit_report()}", backend="openra")
-            if deadline.expired:
-                raise PeerTimeout(
-                    f"the engine did not serve port {self._port} within {deadline.timeout_s:g} s{self.output_tail()}",
-                    backend="openra",
-                    hint="raise start_timeout_s (LUCKY_START_TIMEOUT_S)",
-                )
-            time.sleep(min(_LOOK_S, deadline.remaining_s))
+        """Return once the bridge accepts connections. Raises NotReachable with its last words."""
+        late = f"it has to serve port {self._port}; raise start_timeout_s (LUCKY_START_TIMEOUT_S)"
+        self.await_ready(self._accepts, deadline, late=late)
 
     def await_end(self, deadline: Deadline) -> None:
         """Return once it has ended by itself. Raises PeerDied when it failed, PeerTimeout."""
@@ -98,10 +90,11 @@ class GameProcess(ChildProcess):
         if self._process.returncode:
             raise PeerDied(f"the engine failed: {self.exit_report()}", backend="openra")
 
-    def _accepts(self) -> bool:
+    def _accepts(self, within_s: float) -> bool:
         try:
             socket.create_connection(("127.0.0.1", self._port), timeout=1.0).close()
         except OSError:
+            time.sleep(within_s)
             return False
         return True
 

@@ -238,7 +238,7 @@ class Match(Closing):
             self._life.on(MatchEvent.GAVE_UP)
             self._clean_up()
             raise
-        except (PeerDied, SessionEnded, UnknownSession) as error:
+        except (NotReachable, PeerDied, SessionEnded, UnknownSession) as error:
             self._life.on(MatchEvent.LOST)
             words = self._exit_report()
             self._clean_up()

@@ -178,7 +178,7 @@ def test_an_engine_process_is_ready_when_it_is_there_and_ends_when_told() -> Non
 
 
 def test_an_engine_process_that_never_gets_ready_tells_why() -> None:
-    with pytest.raises(NotReachable, match="engine 'toy' ended before it was ready: exit status 2"):
+    with pytest.raises(NotReachable, match="toy ended before it was ready: exit status 2"):
         EngineProcess("toy", ["inproc:"], options={"obs_size": 4}, wait="lazy")
 
 

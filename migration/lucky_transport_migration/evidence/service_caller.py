@@ -46,6 +46,7 @@ class ServiceCaller:
         self.transport = Endpoint.parse(endpoint).scheme
         self._make = partial(make, endpoint)
         self._channels: dict[ChannelOptions, Any] = {}
+        self._ready: Any = None  # one for all looks: gRPC may not be told to connect twice just before a close
         self._channel(())
         self._ending = load("lucky_transport_stubs.staged.ending:ending", owner="calls of a service of your own")
         self._given = given
@@ -58,6 +59,7 @@ class ServiceCaller:
 
     def disconnect(self) -> None:
         """Close the connection; the next call makes another one."""
+        self._ready = None
         while self._channels:
             self._channels.popitem()[1].close()
 
@@ -70,12 +72,12 @@ class ServiceCaller:
         """True once the server answers; waits so long at most."""
         import grpc  # the channel has brought it
 
-        ready = grpc.channel_ready_future(self._channel(()))
+        self._ready = self._ready or grpc.channel_ready_future(self._channel(()))
         try:
-            ready.result(within_s)
+            self._ready.result(within_s)
         except grpc.FutureTimeoutError:
-            ready.cancel()
             return False
+        self._ready = None
         return True
 
     def ask(

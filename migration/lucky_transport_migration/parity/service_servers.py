@@ -14,7 +14,7 @@ from typing import Self
 
 from lucky_transport.call import Metadata
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import ConfigError, NotReachable, UnknownName, did_you_mean
+from lucky_transport.errors import ConfigError, UnknownName, did_you_mean
 from lucky_transport.messages.method import matches
 from lucky_transport.process import ChildProcess, python_command, unique_name
 from lucky_transport_migration.catalogue.descriptors import methods_in
@@ -24,7 +24,6 @@ from lucky_transport_migration.evidence.outcome import CANDIDATE
 from lucky_transport_migration.evidence.service_caller import ServiceCaller
 
 PORT = "{port}"
-_LOOK_S = 0.2
 
 
 class ServerCommand:
@@ -74,7 +73,11 @@ class RunningServer:
             self.clients = [stack.enter_context(ServiceCaller(self.endpoint, metadata)) for metadata in given]
             self._process = ChildProcess(f"the server over {transport}", words)
             stack.callback(self._end)
-            self._await(command, transport)
+            late = f"it has to serve port {port}, without TLS; a slow one needs a longer start_timeout_s"
+            if transport == CANDIDATE:
+                late += "; `lucky-transport run` moves servers of Python's grpcio alone"
+            is_ready, deadline = self.clients[0].is_ready, Deadline(command.start_s)
+            self._process.await_ready(is_ready, deadline, late=late, ended=f"try it: {command.line}")
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Self:
@@ -86,19 +89,6 @@ class RunningServer:
     def exit_report(self, within_s: float = 0.0) -> str:
         """Return how it ended, with its last lines of output; "" when it still runs after `within_s`."""
         return self._process.exit_report(within_s)
-
-    def _await(self, command: ServerCommand, transport: str) -> None:
-        deadline = Deadline(command.start_s)
-        while not self.clients[0].is_ready(_LOOK_S):
-            name = self._process.name
-            if ended := self._process.exit_report():
-                raise NotReachable(f"{name} ended before it answered: {ended}", hint=f"try it: {command.line}")
-            if deadline.expired:
-                hint = "it has to serve the given port, without TLS; a slow one needs a longer start_timeout_s"
-                if transport == CANDIDATE:
-                    hint += ", and with Python's grpcio: no other server is moved by `lucky-transport run`"
-                text = f"{name} does not answer at {self.endpoint} within start_timeout_s = {command.start_s:g}"
-                raise NotReachable(text + self._process.output_tail(), hint=hint)
 
     def _end(self) -> None:
         self._process.stop()

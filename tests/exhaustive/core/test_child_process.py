@@ -44,7 +44,9 @@ class Talkative(gymnasium.Env):
                 print("left", os.getpid(), flush=True)
                 signal.pause()
             os._exit(3)
-        if leaves:
+        if leaves == "no report":
+            os.close(int(sys.argv[sys.argv.index("--status-fd") + 1]))
+        elif leaves:
             self.left = subprocess.Popen(["sleep", "600"])
             print("left", self.left.pid)
 
@@ -141,6 +143,12 @@ def test_the_end_of_an_engine_is_seen_though_a_child_of_it_holds_its_descriptors
     with pytest.raises(NotReachable, match="ended before it was ready: exit status 3") as failed:
         api.make(ENGINE, options={"leaves": "fork"}, transport="auto", start_timeout_s=PATIENCE_S)
     end(int(str(failed.value).rpartition("left ")[2].split()[0]))
+
+
+@pytest.mark.usefixtures("envs")
+def test_an_engine_that_closes_what_it_reports_to_is_given_up_at_once() -> None:
+    with pytest.raises(NotReachable, match="closed a descriptor that is not its own"):
+        api.make(ENGINE, options={"leaves": "no report"}, transport="auto", start_timeout_s=PATIENCE_S)
 
 
 def test_the_last_lines_of_both_streams_are_in_the_exit_report() -> None:

@@ -151,8 +151,15 @@ def test_a_server_that_is_slow_to_start_is_named_with_the_setting(monkeypatch: p
     server = f"{sys.executable} -c 'import time; time.sleep(600)' {{port}}"
     done = invoke("parity", "--server", server)
     assert done.exit_code == 1
-    assert "within start_timeout_s = 0.5" in done.output
+    assert "was not ready within 0.5 s; it has to serve port" in done.output
     assert "a slow one needs a longer start_timeout_s" in done.output
+
+
+def test_a_server_that_ends_at_once_is_shown_with_what_it_printed() -> None:
+    server = f"{sys.executable} -c 'raise SystemExit(\"no such option\")' {{port}}"
+    done = invoke("parity", "--server", server)
+    assert done.exit_code == 1
+    assert f"ended before it was ready: exit status 1\n  no such option; try it: {server}" in done.output
 
 
 def test_a_recording_without_a_call_of_the_server_is_refused(weather: WeatherPrograms, tmp_path: Path) -> None:
