@@ -9,10 +9,10 @@ rates are given too: a loop that wins by starving them has won nothing.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,6 @@ import numpy as np
 from lucky_transport.client import Client
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout
-from lucky_transport.transport import Stream
 from lucky_transport_migration.bench.measuring import Effort
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
@@ -32,6 +31,7 @@ from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 TELEMETRY_HZ = 100
 CAMERA_HZ = 30
+_STREAMS = ("telemetry stream", "camera stream")
 _TURNS = 2
 _PATIENCE_S = 5.0
 
@@ -128,33 +128,6 @@ class Training:
         }
 
 
-class _Listener(threading.Thread):
-    """Takes a stream's items as they come."""
-
-    def __init__(self, name: str, stream: Stream) -> None:
-        super().__init__(name=f"{name} stream", daemon=True)
-        self.count = 0
-        self.error: Exception | None = None
-        self._stream = stream
-        self._leaving = False
-
-    def run(self) -> None:
-        try:
-            for _ in self._stream:
-                self.count += 1
-        except Exception as error:  # told to the thread that measures
-            if not self._leaving:
-                self.error = error
-
-    def leave(self) -> None:
-        """End the stream and the thread; raises what ended it early."""
-        self._leaving = True
-        self._stream.cancel()
-        self.join(10.0)
-        if self.error is not None:
-            raise self.error
-
-
 def measure_training(client: Client, effort: Effort) -> Training:
     """Return one round; each part takes the effort's budget.
 
@@ -167,40 +140,48 @@ def measure_training(client: Client, effort: Effort) -> Training:
     telemetry = camera = 0.0
     for _ in range(_TURNS):
         alone.append(_rate(client, actions, effort.budget_s))
-        with _streams(client) as listeners:
-            start, before = time.perf_counter(), [one.count for one in listeners]
+        with _streams(client) as (counts, await_more):
+            start, before = time.perf_counter(), list(counts)
             beside.append(_rate(client, actions, effort.budget_s))
             took = time.perf_counter() - start
-            after = [one.count for one in listeners]
-            _await_more(listeners, after)
-            rates = [(now - then) / took for now, then in zip(after, before, strict=True)]
+            rates = [(now - then) / took for now, then in zip(counts, before, strict=True)]
+            await_more()
         telemetry, camera = telemetry + rates[0] / _TURNS, camera + rates[1] / _TURNS
     n = int(sum(beside) * effort.budget_s)
     return Training(float(np.mean(alone)), float(np.mean(beside)), telemetry, camera, n)
 
 
 @contextmanager
-def _streams(client: Client) -> Iterator[list[_Listener]]:
-    """Both streams, being read by threads of their own, the first item of each taken."""
-    with ExitStack() as stack:
-        listeners = [
-            _Listener("telemetry", client.telemetry.stream(fps=TELEMETRY_HZ)),
-            _Listener("camera", client.camera.stream("front", fps=CAMERA_HZ)),
-        ]
-        for one in listeners:
-            stack.callback(one.leave)
-            one.start()
-        _await_more(listeners, [0, 0])
-        yield listeners
+def _streams(client: Client) -> Iterator[tuple[list[int], Callable[[], None]]]:
+    """How many items threads of their own have taken of each stream, and what waits until each has brought one more.
 
+    That raises PeerTimeout, and what ended a stream.
+    """
+    streams = client.telemetry.stream(fps=TELEMETRY_HZ), client.camera.stream("front", fps=CAMERA_HZ)
+    counts = [0] * len(streams)
 
-def _await_more(listeners: Sequence[_Listener], counts: Sequence[int]) -> None:
-    """Wait until each stream has brought more than so many items, or an error, which `leave` raises."""
-    deadline = Deadline(_PATIENCE_S)
-    while still := [one.name for one, n in zip(listeners, counts, strict=True) if one.count <= n and one.error is None]:
-        if deadline.expired:
-            raise PeerTimeout(f"{' and '.join(still)}: no item within {_PATIENCE_S:g} s beside a training loop")
-        time.sleep(0.001)
+    def take(index: int) -> None:
+        for _ in streams[index]:
+            counts[index] += 1
+
+    def await_more() -> None:
+        deadline, seen = Deadline(_PATIENCE_S), list(counts)
+        while still := [name for name, n, then in zip(_STREAMS, counts, seen, strict=True) if n == then]:
+            for one in running:
+                if one.done():
+                    one.result()
+            if deadline.expired:
+                raise PeerTimeout(f"{' and '.join(still)}: no item within {_PATIENCE_S:g} s beside a training loop")
+            time.sleep(0.001)
+
+    with ThreadPoolExecutor(len(streams)) as pool:
+        running = [pool.submit(take, index) for index in range(len(streams))]
+        try:
+            await_more()
+            yield counts, await_more
+        finally:
+            for stream in streams:
+                stream.cancel()
 
 
 def _rate(client: Client, actions: Any, seconds: float) -> float:
