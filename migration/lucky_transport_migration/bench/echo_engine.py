@@ -33,9 +33,7 @@ from lucky_transport.messages import (
     ImageFrame,
     LidarBeamAnglesResponse,
     LidarBeamCountResponse,
-    LidarSensorRequest,
     PolicySlotSummary,
-    SetStateRequest,
     SetStateResponse,
     StreamCameraRequest,
     StreamPolicySlotStateRequest,
@@ -78,9 +76,9 @@ class EchoEngine(ToyEngine):
     def services(self) -> Mapping[str, Handler]:
         return {
             **super().services,
-            _RPC + "LidarService/GetLidarBeamCount": _beam_count,
-            _RPC + "LidarService/GetLidarBeamAngles": _beam_angles,
-            "/lucky_transport.v1.StateService/SetState": _echo,
+            _RPC + "LidarService/GetLidarBeamCount": lambda request: LidarBeamCountResponse(request.sensor),
+            _RPC + "LidarService/GetLidarBeamAngles": lambda request: LidarBeamAnglesResponse(request.sensor),
+            "/lucky_transport.v1.StateService/SetState": lambda request: SetStateResponse(request.state),
         }
 
     @property
@@ -108,24 +106,8 @@ class EchoEngine(ToyEngine):
         for number, _ in enumerate(ticks, 1):
             if call.is_over:
                 return
-            yield self._image(number)
-
-    def _image(self, number: int) -> ImageFrame:
-        width, height = self._size
-        data = self._images[number % _PREPARED]
-        return ImageFrame(data, width, height, _CHANNELS, "raw", time.time_ns() // 1_000_000, number)
-
-
-def _beam_count(request: LidarSensorRequest) -> LidarBeamCountResponse:
-    return LidarBeamCountResponse(request.sensor)
-
-
-def _beam_angles(request: LidarSensorRequest) -> LidarBeamAnglesResponse:
-    return LidarBeamAnglesResponse(request.sensor)
-
-
-def _echo(request: SetStateRequest) -> SetStateResponse:
-    return SetStateResponse(request.state)
+            data = self._images[number % _PREPARED]
+            yield ImageFrame(data, *self._size, _CHANNELS, "raw", time.time_ns() // 1_000_000, number)
 
 
 def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> EchoEngine:
