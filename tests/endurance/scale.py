@@ -33,7 +33,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import NotReachable, plural
 from lucky_transport.process import python_command, unique_name
 from lucky_transport.registry import registry
-from lucky_transport_migration.bench.measuring import Look, Measurement, engine_cpu_ns, open_loop
+from lucky_transport_migration.bench.measuring import Effort, Look, Measurement, engine_cpu_ns, measure_loop
 from lucky_transport_migration.cli.arguments import NAMES, NUMBERS
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 from lucky_transport_migration.units import duration_text
@@ -140,7 +140,7 @@ def client(kind: str, path: str, seconds: str, endpoint: str) -> None:
             look = Look("the number that it was asked with", lambda answer: answer.beams)
         print("ready", pid or "", flush=True)
         sys.stdin.readline()
-        found = open_loop(step, actions, rate, max(5, int(float(seconds) * rate)), pid, look)
+        found = measure_loop(step, actions, Effort(open_loop_s=float(seconds)), pid, look, rate)
         print(base64.b64encode(pickle.dumps(found)).decode(), flush=True)
         sys.stdin.read()
 

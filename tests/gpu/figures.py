@@ -22,7 +22,7 @@ from lucky_transport import api
 from lucky_transport.cli.tables import show
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.process import python_command
-from lucky_transport_migration.bench.measuring import QUICK, Effort, closed_loop
+from lucky_transport_migration.bench.measuring import QUICK, Effort, measure_loop
 from lucky_transport_migration.paths import ConnectedEngine, find_path
 from lucky_transport_migration.units import duration_text
 from tests.gpu.conftest import why_no_cuda
@@ -55,7 +55,7 @@ def measure(way: str, size: tuple[int, int], effort: Effort, device: str = "cuda
             step()
             wait()
 
-        stepped = float(np.median(closed_loop(synchronised, np.zeros(0), effort, None).samples_ns)) / 1e9
+        stepped = float(np.median(measure_loop(synchronised, np.zeros(0), effort, None).samples_ns)) / 1e9
         count = max(effort.least, int(effort.budget_s / stepped))
         start = time.perf_counter()
         for _ in range(count):

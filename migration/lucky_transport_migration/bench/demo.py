@@ -16,7 +16,7 @@ from typing import Any
 
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport_migration.bench.measuring import Effort, closed_loop
+from lucky_transport_migration.bench.measuring import Effort, measure_loop
 from lucky_transport_migration.bench.run import PreparedSuite, Results
 from lucky_transport_migration.bench.suite import Cell, Plan
 from lucky_transport_migration.bench.suites.steps import IDLE, suite_of
@@ -84,7 +84,7 @@ def _measure(
             actions = space.sample()
             for link, env in members if index % 2 == 0 else reversed(members):
                 cell = Cell("step", link.path.name, plan.main_wait(link.path.name), engine, num_envs)
-                results.cells.setdefault(cell, []).append(closed_loop(env.step, actions, effort, link.pid))
+                results.cells.setdefault(cell, []).append(measure_loop(env.step, actions, effort, link.pid))
             advance(f"stepping {engine}")
         return links[0].transport.spec
 

@@ -80,10 +80,9 @@ def timed_flow(
             watch, before, started = CpuTimer(pid), dropped(), clock()
     if watch is None or not n:
         raise RemoteProtocolError("the stream ended before it could be measured")
-    client, engine = watch.stop()
-    after = dropped()
+    used, after = watch.stop(), dropped()
     skipped = None if after is None or before is None else after - before
-    return StreamMeasurement(n, now - started, client, engine, watch.same_core(), skipped, look.words)
+    return StreamMeasurement(n, now - started, *used, skipped, look.words)
 
 
 def in_order(number_of: Callable[[Any], int], content: Callable[[Any], Any], item_bytes: int) -> Look:

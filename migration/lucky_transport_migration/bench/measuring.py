@@ -16,6 +16,7 @@ import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -27,6 +28,7 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.transport import Frame
 
 Samples = NDArray[np.int64]
+_Step = Callable[[Any], Any]
 
 #: Of the number that bytes begin with.
 NUMBER_BYTES = 8
@@ -104,11 +106,6 @@ class Measurement:
     looked_at: str = ""
 
 
-def client_cpu_ns() -> int:
-    """Return the CPU time of all threads of this process in nanoseconds."""
-    return time.process_time_ns()
-
-
 def engine_cpu_ns(pid: int | None) -> int | None:
     """Return the CPU time of all threads of process `pid`; None for None (no process of its own) and a dead one.
 
@@ -123,18 +120,15 @@ def engine_cpu_ns(pid: int | None) -> int | None:
         return None
 
 
-def busiest_core(pid: int) -> int | None:
+def busiest_core(pid: int | None) -> int | None:
     """Return the core on which the thread of `pid` with the most CPU time ran last; None when it cannot be told."""
-    busiest: tuple[int, int] | None = None
+    threads = [(0, -1)]
     for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
-        try:
+        with suppress(OSError):  # the thread ended between the listing and the reading
             fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # the thread ended between the listing and the reading
-            continue
-        used = int(fields[_UTIME]) + int(fields[_STIME])
-        if busiest is None or used > busiest[0]:
-            busiest = (used, int(fields[_PROCESSOR]))
-    return None if busiest is None else busiest[1]
+            threads.append((int(fields[_UTIME]) + int(fields[_STIME]), int(fields[_PROCESSOR])))
+    core = max(threads)[1]
+    return None if core < 0 else core
 
 
 class CpuTimer:
@@ -142,23 +136,21 @@ class CpuTimer:
 
     def __init__(self, pid: int | None) -> None:
         self._pid = pid
-        self._client, self._engine = client_cpu_ns(), engine_cpu_ns(pid)
+        self._client, self._engine = time.process_time_ns(), engine_cpu_ns(pid)
 
-    def stop(self) -> tuple[int, int | None]:
-        """Return the client's and the engine's nanoseconds since construction."""
-        client, engine = client_cpu_ns(), engine_cpu_ns(self._pid)
-        return client - self._client, None if engine is None or self._engine is None else engine - self._engine
+    def stop(self) -> tuple[int, int | None, bool | None]:
+        """Return the client's and the engine's nanoseconds since construction, and whether both ran last on one core.
 
-    def same_core(self) -> bool | None:
-        """Whether both processes ran last on one core; None when that cannot be told."""
-        if self._pid is None:
-            return None
-        ours, theirs = busiest_core(os.getpid()), busiest_core(self._pid)
-        return None if ours is None or theirs is None else ours == theirs
+        What cannot be told is None.
+        """
+        client, engine = time.process_time_ns() - self._client, engine_cpu_ns(self._pid)
+        cores = {busiest_core(pid) for pid in (os.getpid(), self._pid)}
+        spent = None if engine is None or self._engine is None else engine - self._engine
+        return client, spent, None if None in cores else len(cores) == 1
 
 
 def measure_loop(
-    step: Callable[[Any], Any],
+    step: _Step,
     actions: NDArray[Any],
     effort: Effort,
     pid: int | None,
@@ -169,9 +161,15 @@ def measure_loop(
 
     Raises RemoteProtocolError when `look` refuses what `step` returned, or its numbers do not follow each other.
     """
-    if rate_hz is None:
-        return closed_loop(step, actions, effort, pid, look)
-    return open_loop(step, actions, rate_hz, max(5, int(effort.open_loop_s * rate_hz)), pid, look)
+    if rate_hz is not None:
+        return _open_loop(step, actions, effort, pid, look, rate_hz)
+    plan, order = _closed(effort, pid, look), _Order(look)
+    n = next(plan)
+    while True:
+        try:
+            n = plan.send(_timed(step, actions, n, order))
+        except StopIteration as done:
+            return done.value
 
 
 def measure_calls(
@@ -201,25 +199,8 @@ def measure_bytes(
     return measure_calls(lambda number: send(number.to_bytes(NUMBER_BYTES, "little") + padding), look, effort, pid)
 
 
-def closed_loop(
-    step: Callable[[Any], Any],
-    actions: NDArray[Any],
-    effort: Effort,
-    pid: int | None,
-    look: Look | None = None,
-) -> Measurement:
-    """Time `step(actions)` back to back for about `effort.budget_s`; `look` as `measure_loop` takes it."""
-    plan, order = _closed(effort, pid, look), _Order(look)
-    n = next(plan)
-    while True:
-        try:
-            n = plan.send(_timed(step, actions, n, order))
-        except StopIteration as done:
-            return done.value
-
-
 async def awaited_loop(step: Callable[[], Awaitable[Any]], effort: Effort, pid: int | None, look: Look) -> Measurement:
-    """Time `await step()` as `closed_loop` times its steps; `look` as `measure_loop` takes it."""
+    """Time `await step()` back to back as `measure_loop` times steps."""
     plan, order = _closed(effort, pid, look), _Order(look)
     n = next(plan)
     while True:
@@ -249,8 +230,7 @@ def _closed(effort: Effort, pid: int | None, look: Look | None) -> Generator[int
     typical_ns = max(1.0, float(np.median(warmup[warmup.size // 2 :])))
     watch = CpuTimer(pid)
     samples = yield int(np.clip(effort.budget_s * 1e9 / typical_ns, effort.least, effort.most))
-    client, engine = watch.stop()
-    return Measurement(samples, warmup, client, engine, watch.same_core(), looked_at="" if look is None else look.words)
+    return Measurement(samples, warmup, *watch.stop(), looked_at="" if look is None else look.words)
 
 
 class _Order:
@@ -277,7 +257,7 @@ class _Order:
             raise RemoteProtocolError(f"frame {found} came where frame {due} was due: an exchange was lost or doubled")
 
 
-def _timed(step: Callable[[Any], Any], actions: NDArray[Any], n: int, order: _Order) -> Samples:
+def _timed(step: _Step, actions: NDArray[Any], n: int, order: _Order) -> Samples:
     samples = np.empty(n, np.int64)
     clock = time.perf_counter_ns
     number, due = order.number, order.due
@@ -294,19 +274,14 @@ def _timed(step: Callable[[Any], Any], actions: NDArray[Any], n: int, order: _Or
     return samples
 
 
-def open_loop(
-    step: Callable[[Any], Any],
-    actions: NDArray[Any],
-    rate_hz: float,
-    n: int,
-    pid: int | None,
-    look: Look | None = None,
+def _open_loop(
+    step: _Step, actions: NDArray[Any], effort: Effort, pid: int | None, look: Look | None, rate_hz: float
 ) -> Measurement:
-    """Time `n` steps that are due `rate_hz` times a second, each from when the loop was woken for it or it was overdue.
+    """Time steps that are due `rate_hz` times a second, each from when the loop was woken for it or it was overdue.
 
-    `rate_achieved` says whether the whole took no longer than planned (within 2 %); `look` as `measure_loop` takes it.
+    `rate_achieved` says whether the whole took no longer than planned (within 2 %).
     """
-    order = _Order(look)
+    n, order = max(5, int(effort.open_loop_s * rate_hz)), _Order(look)
     warmup = _timed(step, actions, 5, order)
     samples = np.empty(n, np.int64)
     clock = time.perf_counter_ns
@@ -319,10 +294,8 @@ def open_loop(
         answer = step(actions)
         samples[i] = clock() - begun
         order.check(answer)
-    took = clock() - start
-    client, engine = watch.stop()
-    achieved = took <= n * period_ns * (1 + _RATE_TOLERANCE)
-    return Measurement(samples, warmup, client, engine, watch.same_core(), achieved, "" if look is None else look.words)
+    achieved = clock() - start <= n * period_ns * (1 + _RATE_TOLERANCE)
+    return Measurement(samples, warmup, *watch.stop(), achieved, "" if look is None else look.words)
 
 
 def _asleep_until(due_ns: int) -> int:

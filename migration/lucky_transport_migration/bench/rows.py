@@ -76,7 +76,7 @@ def row_of(
     us = {"p50": _rounded(np.median(p50s)), "p50_min": _rounded(min(p50s)), "p50_max": _rounded(max(p50s))}
     if not isinstance(first, Measurement):
         return row | {"n": sum(one.n for one in rounds), "us": us, "reliable_to": "p50", **first.columns(rounds)}
-    histogram = Histogram.of(one.samples_ns for one in rounds)
+    histogram = Histogram(one.samples_ns for one in rounds)
     warm = [one.warmup_ns for one in rounds if one.warmup_ns.size]
     return row | {
         "n": histogram.n,
@@ -98,15 +98,7 @@ def _rounded(value: Any) -> float:
     return round(float(value), 3)
 
 
-class Processes(Protocol):
-    """What every loop in one round says of the two processes."""
-
-    client_cpu_ns: int | None
-    engine_cpu_ns: int | None
-    same_core: bool | None
-
-
-def processes(rounds: Sequence[Processes], n: int) -> dict[str, Any]:
+def processes(rounds: Sequence[Any], n: int) -> dict[str, Any]:
     """Return the CPU time of both processes, whole and for each of `n` items, and on which cores they ran."""
     used = {
         "client": _seconds([one.client_cpu_ns for one in rounds]),
@@ -133,29 +125,15 @@ GRID = (0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99)
 
 
 class Histogram:
-    """Counts of durations from 1 ns to an hour, with three significant digits."""
+    """Counts of all rounds' durations, from 1 ns to an hour, with three significant digits; `n` is how many."""
 
-    def __init__(self) -> None:
+    def __init__(self, rounds: Iterable[NDArray[np.int64]]) -> None:
         self._counts: Any = HdrHistogram(_LOWEST_NS, _HIGHEST_NS, _DIGITS)
-
-    @classmethod
-    def of(cls, rounds: Iterable[NDArray[np.int64]]) -> Histogram:
-        """Return the histogram of all rounds' samples (int64, nanoseconds)."""
-        made = cls()
-        for samples in rounds:
-            made.add(samples)
-        return made
-
-    def add(self, samples_ns: NDArray[np.int64]) -> None:
-        """Count each of `samples_ns`; those below 1 ns count as 1 ns."""
-        values, counts = np.unique(np.maximum(samples_ns, _LOWEST_NS), return_counts=True)
-        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-            self._counts.record_value(min(value, _HIGHEST_NS), count)
-
-    @property
-    def n(self) -> int:
-        """How many samples were counted."""
-        return int(self._counts.get_total_count())
+        for samples_ns in rounds:
+            values, counts = np.unique(np.clip(samples_ns, _LOWEST_NS, _HIGHEST_NS), return_counts=True)
+            for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+                self._counts.record_value(value, count)
+        self.n = int(self._counts.get_total_count())
 
     def us(self, share: float) -> float:
         """Return the duration in microseconds that `share` per cent of the samples do not exceed."""

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from lucky_transport.deadline import Deadline
@@ -20,6 +21,7 @@ from lucky_transport_migration.bench.suite import BenchSuite, Case, Cell, Plan
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.stats import (
     LEAST_ROUNDS,
+    Interval,
     Overall,
     Word,
     compare,
@@ -33,6 +35,7 @@ from lucky_transport_migration.table import INCONCLUSIVE
 from lucky_transport_migration.units import times_text
 
 Cells = Mapping[Cell, Sequence[Measured]]
+_Round = list[tuple[Case, Mapping[Cell, Measured]]]
 
 #: The A/A ratio from which on a run is inconclusive.
 MOST_NOISE = 1.5
@@ -87,10 +90,10 @@ class PreparedSuite:
         measured by then, and says so in "stopped". Where nothing was, it raises that, and at any time
         RemoteProtocolError: a wrong answer is no result.
         """
-        results, load, rounds, stopped = Results(), os.getloadavg()[0], 0, ""
+        load, start, stopped = os.getloadavg()[0], time.monotonic(), ""
         again: list[str] = []
-        found: list[tuple[Case, Mapping[Cell, Measured]]] = []
-        start = time.monotonic()
+        rounds: list[_Round] = []
+        found: _Round = []
         try:
             for index in range(self.plan.rounds):
                 found = []
@@ -100,36 +103,33 @@ class PreparedSuite:
                     again.append(f"round {index + 1} was measured again: its A/A pair differed {noise:.1f} times")
                     found = []
                     self._round(index, found, lambda text: None)
-                for case, measured in found:
-                    results.add(case, measured)
-                rounds += 1
-                if rounds == 1 < self.plan.rounds:
+                rounds.append(found)
+                if len(rounds) == 1 < self.plan.rounds:
                     left = (self.plan.rounds - 1) * (time.monotonic() - start) / 60
                     tell(f"about {left:.1f} min for the other {plural(self.plan.rounds - 1, 'round')}")
         except (KeyboardInterrupt, TransportError) as error:
             if not (rounds or found) or isinstance(error, RemoteProtocolError):
                 raise
-            when = f"after {rounds} of {plural(self.plan.rounds, 'round')}, which are what is shown"
+            when = f"after {len(rounds)} of {plural(self.plan.rounds, 'round')}, which are what is shown"
             if not rounds:
                 when = f"in the first round, of which {len(found)} of {plural(len(self.cases), 'pair')} are shown"
-                rounds = 1
-                for case, measured in found:
-                    results.add(case, measured)
+                rounds.append(found)
             stopped = f"stopped {when}: {str(error) or 'interrupted'}"
+        results = Results()
+        for case, measured in chain(*rounds):
+            results.add(case, measured)
         notes = [*([stopped] if stopped else ()), *again, *self.notes]
-        whole = replace(self, plan=replace(self.plan, rounds=rounds), notes=notes)
+        whole = replace(self, plan=replace(self.plan, rounds=len(rounds)), notes=notes)
         result = whole.result_of(results, command, load)
         return result | {"stopped": stopped} if stopped else result
 
-    def _round(
-        self, index: int, found: list[tuple[Case, Mapping[Cell, Measured]]], advance: Callable[..., None]
-    ) -> None:
+    def _round(self, index: int, found: _Round, advance: Callable[..., None]) -> None:
         for case in self.plan.order(self.cases, index):
             _await_rest()
             found.append((case, self.measure(case)))
             advance(f"round {index + 1}: {case}")
 
-    def _noise(self, found: Sequence[tuple[Case, Mapping[Cell, Measured]]]) -> float:
+    def _noise(self, found: _Round) -> float:
         """Return by what factor the first cell that a round measured twice differed from itself, 1 without one."""
         one_round = Results()
         for case, measured in sorted(found, key=lambda one: self.cases.index(one[0])):
@@ -143,8 +143,9 @@ class PreparedSuite:
     def result_of(self, results: Results, command: str, load: float) -> dict[str, Any]:
         """Return the result of these measurements; `load` is the machine's before the first of them."""
         suite, plan, cells, twins = self.suite, self.plan, results.cells, results.twins
-        known = floors(suite, cells, twins)
-        floor = noise_floor(suite, cells, twins, known)
+        again = {cell: ratio(p50s_us(second), p50s_us(cells[cell])) for cell, second in twins.items() if cell in cells}
+        known = {suite.kind_of(cell): round(floor_of(times), 4) for cell, times in again.items()}
+        floor = noise_floor(suite, again, known)
         compared = ratios(suite, cells, plan, known)
         rows = list(self._rows(results, known, floor))
         decide = [one for one in compared if one["main"]]
@@ -184,25 +185,16 @@ class PreparedSuite:
                 yield row | {"again": True, "way": f"{row['way']}, again (A/A)"}
 
 
-def floors(suite: BenchSuite, cells: Cells, twins: Cells) -> dict[Cell, float]:
-    """Return the A/A floor of each kind of cells that was measured by two fresh pairs per round."""
-    return {
-        suite.kind_of(cell): round(floor_of(ratio(p50s_us(second), p50s_us(cells[cell]))), 4)
-        for cell, second in twins.items()
-        if cell in cells
-    }
-
-
-def noise_floor(suite: BenchSuite, cells: Cells, twins: Cells, known: Mapping[Cell, float]) -> dict[str, Any] | None:
-    """Return the A/A ratio of the first cell that was measured twice, for all to see; None when there was none.
+def noise_floor(
+    suite: BenchSuite, again: Mapping[Cell, Interval], known: Mapping[Cell, float]
+) -> dict[str, Any] | None:
+    """Return the A/A ratio of the first cell of `again`, for all to see; None where nothing was measured twice.
 
     `known` are the floors of all kinds.
     """
-    for cell in twins:
-        if cell in cells:
-            interval = ratio(p50s_us(twins[cell]), p50s_us(cells[cell]))
-            sentence = floor_sentence(cell.way, interval, list(known.values()))
-            return {"path": cell.path, **interval.row(), "floor": known[suite.kind_of(cell)], "sentence": sentence}
+    for cell, times in again.items():
+        sentence = floor_sentence(cell.way, times, list(known.values()))
+        return {"path": cell.path, **times.row(), "floor": known[suite.kind_of(cell)], "sentence": sentence}
     return None
 
 
@@ -214,6 +206,7 @@ def ratios(suite: BenchSuite, cells: Cells, plan: Plan, known: Mapping[Cell, flo
     """
     largest = max(known.values(), default=1.0)
     lead = [kind for kind in suite.lead if any(cell.kind == kind for cell in cells)][:1]
+    usual = plan.engine or suite.engine, None
     found: list[dict[str, Any]] = []
     for cell, other in suite.pairs(cells, plan):
         interval, title = ratio(p50s_us(cells[other]), p50s_us(cells[cell])), suite.title_of(cell)
@@ -232,15 +225,11 @@ def ratios(suite: BenchSuite, cells: Cells, plan: Plan, known: Mapping[Cell, flo
                 "rounds": interval.rounds,
                 "word": said.word.value,
                 "main": main,
-                "lead": main and (not suite.lead or (cell.kind in lead and _is_usual(cell, suite, plan))),
+                "lead": main and (not suite.lead or (cell.kind in lead and (cell.what, cell.rate_hz) == usual)),
                 "sentence": f"{title}: {said.sentence}",
             }
         )
     return found
-
-
-def _is_usual(cell: Cell, suite: BenchSuite, plan: Plan) -> bool:
-    return cell.rate_hz is None and cell.what == (plan.engine or suite.engine)
 
 
 def verdict(

@@ -29,11 +29,8 @@ from lucky_transport_migration.bench.measuring import (
     Measurement,
     awaited_loop,
     busiest_core,
-    client_cpu_ns,
-    closed_loop,
     engine_cpu_ns,
     measure_loop,
-    open_loop,
 )
 from lucky_transport_migration.bench.rows import Histogram
 from lucky_transport_migration.bench.suites.steps import (
@@ -321,7 +318,7 @@ NUMBER = Look("its number", lambda n: n)
 
 def test_a_closed_loop_makes_every_step_it_counts() -> None:
     calls: list[Any] = []
-    found = closed_loop(calls.append, ACTIONS, EFFORT, None)
+    found = measure_loop(calls.append, ACTIONS, EFFORT, None)
     assert found.samples_ns.size + found.warmup_ns.size == len(calls)
     assert EFFORT.least <= found.samples_ns.size <= EFFORT.most
     assert all(one is ACTIONS for one in calls)
@@ -332,7 +329,7 @@ def test_a_closed_loop_makes_every_step_it_counts() -> None:
 def test_a_lost_or_doubled_frame_ends_the_measurement(numbers: list[int]) -> None:
     source = itertools.chain(numbers, itertools.count(100))
     with pytest.raises(RemoteProtocolError, match="an exchange was lost or doubled"):
-        closed_loop(lambda _: next(source), ACTIONS, Effort(budget_s=0.05, least=20, most=50), None, NUMBER)
+        measure_loop(lambda _: next(source), ACTIONS, Effort(budget_s=0.05, least=20, most=50), None, NUMBER)
 
 
 @pytest.mark.parametrize("rate_hz", [None, 2000.0])
@@ -356,7 +353,7 @@ def test_an_awaited_loop_counts_and_checks_as_a_closed_one() -> None:
 
 def test_an_open_loop_makes_as_many_steps_as_it_was_asked_for() -> None:
     calls: list[Any] = []
-    found = open_loop(calls.append, ACTIONS, 2000.0, 20, None)
+    found = measure_loop(calls.append, ACTIONS, Effort(open_loop_s=0.01), None, rate_hz=2000.0)
     assert found.samples_ns.size == 20
     assert len(calls) == 20 + found.warmup_ns.size
     assert found.rate_achieved is not None
@@ -388,7 +385,7 @@ def test_an_open_loop_charges_a_slow_step_to_those_that_had_to_wait_for_it(monke
         if next(calls) == 10:
             clock.sleep(0.1)
 
-    found = open_loop(step, ACTIONS, 1000.0, 30, None)
+    found = measure_loop(step, ACTIONS, Effort(open_loop_s=0.03), None, rate_hz=1000.0)
     slow = int(np.argmax(found.samples_ns))
     behind = found.samples_ns[slow : slow + 10]
     assert (behind[1:] < behind[:-1]).all()  # each one a period less late than the one before
@@ -399,7 +396,7 @@ def test_an_open_loop_does_not_charge_a_step_for_a_sleep_that_ends_late(monkeypa
     clock = ManualTime()
     monkeypatch.setattr(measuring, "time", clock)
     monkeypatch.setattr(clock, "sleep", lambda seconds: ManualTime.sleep(clock, seconds + 0.0002))
-    found = open_loop(lambda _: None, ACTIONS, 1000.0, 10, None)
+    found = measure_loop(lambda _: None, ACTIONS, Effort(open_loop_s=0.01), None, rate_hz=1000.0)
     assert (found.samples_ns < 200_000).all()
     assert found.rate_achieved
 
@@ -408,37 +405,37 @@ def test_an_open_loop_does_not_charge_a_step_for_a_sleep_that_ends_late(monkeypa
 def test_a_percentile_is_right_to_three_digits(values: list[int], share: float) -> None:
     samples = np.array(values, np.int64)
     exact = percentile(samples, share) / 1e3
-    assert abs(Histogram.of([samples]).us(share) - exact) <= exact * 1e-3 + 1e-3
+    assert abs(Histogram([samples]).us(share) - exact) <= exact * 1e-3 + 1e-3
 
 
 def test_rounds_are_merged() -> None:
-    found = Histogram.of([np.array([1000, 2000]), np.array([3000])])
+    found = Histogram([np.array([1000, 2000]), np.array([3000])])
     assert found.n == 3
     assert found.us(100.0) == pytest.approx(3.0, rel=1e-3)
 
 
 def test_the_deepest_percentile_is_named_only_with_enough_samples() -> None:
-    few, many = Histogram.of([np.full(99_999, 1000)]), Histogram.of([np.full(100_000, 1000)])
+    few, many = Histogram([np.full(99_999, 1000)]), Histogram([np.full(100_000, 1000)])
     assert "p9999" not in few.percentiles()
     assert many.percentiles() == {"p50": 1.0, "p99": 1.0, "p999": 1.0, "p9999": 1.0, "max": 1.0}
 
 
 def test_a_curve_ends_where_the_sample_does() -> None:
-    assert Histogram.of([np.arange(1, 100)]).curve()[-1][0] == 50.0
-    assert Histogram.of([np.arange(1, 1001)]).curve()[-1][0] == 99.0
-    assert Histogram.of([]).curve() == []
+    assert Histogram([np.arange(1, 100)]).curve()[-1][0] == 50.0
+    assert Histogram([np.arange(1, 1001)]).curve()[-1][0] == 99.0
+    assert Histogram([]).curve() == []
 
 
 def test_the_encoded_form_is_read_by_the_histogram_library() -> None:
-    encoded = Histogram.of([np.array([1500, 1500, 9000])]).encoded()
+    encoded = Histogram([np.array([1500, 1500, 9000])]).encoded()
     decoded = HdrHistogram.decode(encoded)
     assert decoded.get_total_count() == 3
 
 
 def test_the_clock_of_our_own_pid_is_our_own_cpu_time() -> None:
-    before = client_cpu_ns()
+    before = time.process_time_ns()
     found = engine_cpu_ns(os.getpid())
-    after = client_cpu_ns()
+    after = time.process_time_ns()
     assert found is not None
     assert before <= found <= after
     assert engine_cpu_ns(None) is None
