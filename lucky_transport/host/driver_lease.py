@@ -1,4 +1,14 @@
-"""One lease on the host, kept between the single calls of clients that have no stepping loop of their own."""
+"""One lease on the host, kept between the single calls of clients that have no stepping loop of their own.
+
+    state   who has the lease                        left by
+    FREE    no client, or it was lost to another     a call that takes it
+    HELD    clients that did not attach: all of      `leave`, `release`, and where all of them are gone or idle, the
+            them with `shared`, else one             next client that wants it alone; KEPT once its only one attaches
+    KEPT    one client that attached, alone          `detach`, `release`, its end
+
+`MOVES` says what a call does in each state, by what it is to the clients that have the lease. Whoever is gone is
+forgotten when a client comes that has no part in the lease.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -69,12 +80,42 @@ class Driver:
     is_over: Callable[[], bool] = _never
 
 
-@dataclass(frozen=True, slots=True)
-class _Handover:
-    """Until when to wait for a driver that has not acted since `last_action_s`."""
+class State(Enum):
+    """Who has the lease."""
 
-    until: Deadline
-    last_action_s: float
+    FREE = "no client"
+    HELD = "clients that did not attach"
+    KEPT = "one client that attached"
+
+    __hash__ = object.__hash__  # each is one object, and these are looked up in every call
+
+
+class Claim(Enum):
+    """What a client that calls is to the lease."""
+
+    OWN = "it has it, and may"
+    SHARES = "it would have it with others that did not attach"
+    ALONE = "it wants it alone"
+
+    __hash__ = object.__hash__
+
+
+class Move(Enum):
+    """What comes of a call."""
+
+    ACT = "it acts at once"
+    JOIN = "its client has the lease with the others"
+    TAKE = "its client takes the lease"
+    REPLACE = "its client takes it from those that are idle, and waits a moment for one that may be about to go"
+    REFUSE = "Busy"
+
+
+#: What comes of a call in each state. The host refuses the last two while the lease is not idle.
+MOVES: dict[State, dict[Claim, Move]] = {
+    State.FREE: dict.fromkeys(Claim, Move.TAKE),
+    State.HELD: {Claim.OWN: Move.ACT, Claim.SHARES: Move.JOIN, Claim.ALONE: Move.REPLACE},
+    State.KEPT: {Claim.OWN: Move.ACT, Claim.SHARES: Move.REFUSE, Claim.ALONE: Move.REFUSE},
+}
 
 
 class DrivenHost(Protocol):
@@ -131,7 +172,7 @@ class DriverLease:
         It holds the host's own lock, so no second lock can deadlock with it. Raises Busy naming the present driver,
         PeerTimeout if the step before is not over after `timeout_s`, Cancelled if the call ended while it waited.
         """
-        handover: _Handover | None = None
+        handover: tuple[Deadline, float] | None = None  # until when it waits for a driver that has not acted since
 
         def turn(held: bool) -> list[R]:
             nonlocal handover
@@ -146,8 +187,8 @@ class DriverLease:
             try:
                 self._take(driver)
             except Busy:
-                handover = handover or _Handover(Deadline(min(driver.handover_s, timeout_s)), self._last_action_s)
-                if not self._may_be_going(handover):
+                handover = handover or (Deadline(min(driver.handover_s, timeout_s)), self._last_action_s)
+                if not self._may_be_going(*handover):
                     raise
                 return []
             self._last_action_s = time.monotonic()
@@ -165,30 +206,38 @@ class DriverLease:
 
     def has(self, key: str) -> bool:
         """True while the client `key` has the lease, alone or with others."""
-        return key in self._drivers and self._is_held
+        return key in self._drivers and self.state is not State.FREE
 
     @property
-    def _is_held(self) -> bool:
-        return self._host_lease is not None and self._host_lease.valid
+    def state(self) -> State:
+        """Who has the lease: what the host and the clients that attached say of it now."""
+        if self._host_lease is None or not self._host_lease.valid:
+            return State.FREE
+        keys = self._drivers.keys()
+        return State.KEPT if len(keys) == 1 and not keys.isdisjoint(self._attached) else State.HELD
 
-    def _may_be_going(self, handover: _Handover) -> bool:
-        """True while the present driver may be about to go."""
-        lease = self._host_lease
-        return (
-            not handover.until.expired
-            and self._last_action_s == handover.last_action_s  # else it is alive
-            and lease is not None
-            and lease.valid
-            and not self._is_kept  # else its client detaches when it goes
-        )
+    def _claim(self, key: str) -> Claim:
+        keys = self._drivers.keys()
+        if keys == {key}:
+            return Claim.OWN
+        if not self._shared or key in self._attached:
+            return Claim.ALONE
+        return Claim.OWN if key in keys else Claim.SHARES
+
+    def _move(self, key: str) -> Move:
+        return MOVES[self.state][self._claim(key)]
+
+    def _may_be_going(self, until: Deadline, last_action_s: float) -> bool:
+        """True while the present driver may be about to go: one that has acted is alive, one that attached detaches."""
+        has_acted = self._last_action_s != last_action_s
+        return not until.expired and not has_acted and MOVES[self.state][Claim.ALONE] is Move.REPLACE
 
     def _take(self, driver: Driver) -> None:
         key = driver.key
-        if self._is_held and key in self._drivers and self._may_join(key):
+        if self._move(key) is Move.ACT:
             return
-        if self._is_held:  # a driver that left without a word is forgotten when the next one comes
-            self._keep({key: one for key, one in self._drivers.items() if not one.is_gone()})
-        if self._is_held and self._may_join(key):
+        self._keep({key: one for key, one in self._drivers.items() if not one.is_gone()})
+        if self._move(key) in (Move.ACT, Move.JOIN):
             self._keep(self._drivers | {key: driver})
         else:
             self._host_lease = self.host.drive(self._name_of(driver), self.buffers, is_idle=self._is_idle)
@@ -210,23 +259,13 @@ class DriverLease:
         elif lease is not None:
             lease.release()
 
-    def _may_join(self, key: str) -> bool:
-        """True when the present lease is that client's, or is shared with it."""
-        if not self._shared or key in self._attached:
-            return self._drivers.keys() == {key}
-        return not self._is_kept
-
-    @property
-    def _is_kept(self) -> bool:
-        """True while a client that attached has the lease alone."""
-        return len(self._drivers) == 1 and not self._drivers.keys().isdisjoint(self._attached)
-
     def _name_of(self, driver: Driver) -> str:
         return self._attached.get(driver.key) or driver.name or driver.key
 
     def _is_idle(self) -> bool:
         idle_s = time.monotonic() - self._last_action_s
-        return not self._is_kept and all(idle_s > one.idle_s or one.is_gone() for one in self._drivers.values())
+        is_kept = MOVES[self.state][Claim.ALONE] is Move.REFUSE
+        return not is_kept and all(idle_s > one.idle_s or one.is_gone() for one in self._drivers.values())
 
     def exchange(self, control: NDArray[np.uint8] | None) -> int:
         """Do one exchange and return how long the engine took, in microseconds.

@@ -86,8 +86,9 @@ def test_a_client_that_will_say_goodbye_is_not_waited_for(host: Host, how: str) 
         step_as(lease, "b", handover_s=3600.0)
 
 
-def test_an_attached_client_may_do_nothing_for_as_long_as_it_likes(host: Host) -> None:
-    lease = DriverLease(host)
+@pytest.mark.parametrize("shared", [False, True])
+def test_an_attached_client_may_do_nothing_for_as_long_as_it_likes(host: Host, shared: bool) -> None:
+    lease = DriverLease(host, shared=shared)
     lease.attach("a", "the first")
     step_as(lease, "a", idle_s=0.0)
     with pytest.raises(Busy, match="the first"):
@@ -237,6 +238,15 @@ def test_who_wants_the_engine_alone_gets_it_when_none_who_share_it_calls(host: H
     for client in ("a", "b"):
         with pytest.raises(Busy, match="is driven by the trainer"):
             step_as(shared, client, 0.0)
+
+
+def test_a_client_that_attaches_leaves_the_lease_to_those_who_share_it(shared: DriverLease) -> None:
+    for client in ("a", "b"):
+        step_as(shared, client)
+    shared.attach("a", "the first")
+    step_as(shared, "b")
+    with pytest.raises(Busy, match="is driven by the first"):
+        step_as(shared, "a")
 
 
 def test_the_number_of_a_step_is_its_clients_own(shared: DriverLease) -> None:
