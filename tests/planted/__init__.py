@@ -10,6 +10,7 @@ is an engine whose world moves between the items of its streams. Both are regist
     call_plants.py      differences of typed calls, streams, deadlines and errors
     answers.py          differences of the answers of a service that is not LuckyEngine's
     moving_engine.py    the engine
+    mirror_engine.py    another one, which leaves no field of an answer empty
     tools.py            runs each tool over shm and planted; returns its exit status and all that it printed
     control_runs.py     the same tools without a plant, many times, beside other work: each must find all equal
 

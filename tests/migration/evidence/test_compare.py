@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from lucky_transport_migration.compare.rules import ComparisonRules, Rule
 from lucky_transport_migration.evidence.call_comparison import ASPECTS, compare
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome, Comparison
 from lucky_transport_migration.evidence.tally import Tally, nothing_compared
+from tests.planted.mirror_engine import filled
 from tests.support.fixtures.migration_evidence import seen
 from tests.support.message_strategies import messages
 
@@ -97,27 +99,12 @@ def test_two_answers_of_one_transport_are_noise(both: Both) -> None:
 
 def test_another_value_is_found_in_a_response_of_every_method() -> None:
     for row in [row for row in METHODS if fields_of(row.response)]:
-        message, changed = filled(row.response), filled(row.response, changed=True)
+        message, changed = filled(row.response, Random(0)), row.response()
         for one, other in ((message, changed), (wire(row, message), wire(row, changed))):
             outcomes = CallOutcome("grpc", [one]), CallOutcome("shm", [other])
             evidence = compare(Comparison(row.name, Decision("grpc", "shm", "shadow"), *outcomes), RULES)
             assert (evidence.verdict, evidence.aspect) == ("different", "item"), row.name
             assert "bytes" not in evidence.where, row.name
-
-
-def filled(kind: type[Any], *, changed: bool = False) -> Any:
-    """Return a message that holds something in every field; changed: something else in the first one."""
-    first = fields_of(kind)[0]
-
-    def one(field: Any) -> Any:
-        other = changed and field is first
-        if field.message is not None:
-            return filled(field.message, changed=other)
-        pair = {"str": ("x", "y"), "bytes": (b"x", b"y"), "bool": (True, False)}.get(field.kind, (1, 0))
-        return pair[other]
-
-    shapes: dict[str, Callable[[Any], Any]] = {"one": lambda x: x, "list": lambda x: [x], "map": lambda x: {"x": x}}
-    return kind(**{field.name: shapes[field.shape](one(field)) for field in fields_of(kind)})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,13 @@ import pytest
 
 from lucky_transport.codec import flatbuffers
 from lucky_transport.errors import UnknownName
+from lucky_transport.hookspecs import EngineInfo
 from lucky_transport.messages import EntityId, MdpParamDescriptor
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
+from lucky_transport.registry import registry
 from lucky_transport_migration.compare.messages import first_unequal
+from lucky_transport_migration.evidence.record import EQUAL
 from lucky_transport_migration.parity.call_parity import CommandsParity
 from lucky_transport_migration.parity.call_proof import chosen_methods, prove_commands
 from lucky_transport_migration.parity.drawn_requests import DrawnRequests
@@ -24,6 +27,8 @@ from lucky_transport_migration.parity.inventory import Known
 from lucky_transport_migration.parity.request_table import CASES
 from lucky_transport_migration.parity.step_parity import MODES, prove
 from tests.planted.changes import Over, answers, each, items, over_path
+from tests.planted.mirror_engine import MIRRORED
+from tests.planted.tools import engines_in_this_process
 
 BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
 
@@ -88,6 +93,40 @@ def test_all_methods_of_the_reference_engine_are_answered_alike_over_grpc_and_sh
     never = {name.rpartition("/")[2] for name in legacy if not outcome.methods[name].accepted}
     assert never == BAKING
     assert all(row.refusals for row in outcome.methods.values())
+
+
+def fields_within(kind: type[Any]) -> Iterator[tuple[type[Any], str]]:
+    """Yield the fields of a class of messages, and those of the messages in it."""
+    for one in fields_of(kind):
+        yield kind, one.name
+        if one.message is not None:
+            yield from fields_within(one.message)
+
+
+def test_every_field_of_every_answer_is_compared_over_grpc_and_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference engine leaves many empty; the mirror engine leaves none."""
+    pytest.importorskip("grpc")
+    mirror = EngineInfo("mirror", "tests.planted.mirror_engine:make_engine", "it answers by a hash of the request")
+    monkeypatch.setitem(registry().engines, "mirror", mirror)
+    engines_in_this_process(monkeypatch)
+    given = set[tuple[type[Any], str]]()
+
+    def note(message: Any) -> Any:
+        for one in fields_of(type(message)):
+            if value := getattr(message, one.name):
+                given.add((type(message), one.name))
+                inner: Any = value.values() if one.shape == "map" else value if one.shape == "list" else [value]
+                for each in inner if one.message is not None else ():
+                    note(each)
+        return message
+
+    noting = (items(row, lambda found: map(note, found)) if row.stream else answers(row, note) for row in MIRRORED)
+    over_path(monkeypatch, "shm", *noting)
+    outcome = prove_commands("mirror", ("grpc", "shm"), methods=MIRRORED, count=12, seed=0)
+    assert outcome.equal, outcome.sentence
+    assert len(outcome.methods) == 72
+    assert [name for name, one in outcome.methods.items() if not one.verdicts[EQUAL] == one.compared > 8] == []
+    assert given == {field for row in MIRRORED for field in fields_within(row.response)}
 
 
 def test_the_same_seed_makes_the_same_calls(twin: str) -> None:
