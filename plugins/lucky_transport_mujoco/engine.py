@@ -180,7 +180,7 @@ class MujocoEngine(Engine):
         action[fresh] = 0
         world.actions[envs] = action
         world.agent_drives[envs] = with_actions = ~(fresh | ticking)
-        world.driving.held.drop(envs, with_actions | fresh)
+        world.driving.release(envs[with_actions | fresh])
         self._pushes.apply(envs, self._ticks[envs], self._physics.qvel)
         targets = self._robot.joint_home + ACTION_SCALE_RAD * action.astype(np.float64)
         world.ctrl[envs] = targets

@@ -101,7 +101,7 @@ _POOLS: Mapping[str, Sequence[Any]] = {
     "options_json": ("", "{}"),
 }
 
-#: Inputs of the reference engine's motion graph, each with a value of its type.
+#: Inputs of a motion graph, one of each type; the reference engine has the first and the last.
 _INPUTS = (
     {"input_id": 1, "value": MotionGraphInputValue(float_val=0.25)},
     {"input_id": 2, "value": MotionGraphInputValue(bool_val=True)},

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.messages import EntityId, MotionGraphInputValue, RobotControllerSummary, Vec3
-from lucky_transport_mujoco.control.policies import STANDING_M, TROT_PHASE, Ease, Sense, leg_angles, swing, to_units
-from lucky_transport_mujoco.control.slots import PolicyBinding, apply_gains, claims, new_slots
+from lucky_transport.messages import EntityId, MotionGraphInputValue, RobotControllerSummary
+from lucky_transport_mujoco.control.policies import ACTION_SCALE_RAD, STANDING_M, Ease, Sense, leg_angles, to_units
+from lucky_transport_mujoco.control.slots import PolicyBinding, claims, new_slots, put_gains
 from lucky_transport_mujoco.physics import Motion, Physics
 from lucky_transport_mujoco.randomization import Randomization
 from lucky_transport_mujoco.robot import Robot
@@ -37,62 +37,48 @@ def env_of_robot(entity: int, num_envs: int) -> int:
     return env if 0 <= env < num_envs else -1
 
 
-CROUCH, ALERT, GAIT, LEAN, BOW = range(1, 6)
+CROUCH, BOW = 1, 5
 
-#: Input id -> (name, field of `MotionGraphInputValue` that holds it). crouch: 0 to 1. alert: stands taller. gait: 0
-#: none, 1 to 3 steps on the spot, quicker with each. lean: metres by which the trunk is shifted. bow: one second long.
-INPUTS: dict[int, tuple[str, str]] = {
-    CROUCH: ("crouch", "float_val"),
-    ALERT: ("alert", "bool_val"),
-    GAIT: ("gait", "int_val"),
-    LEAN: ("lean", "vec3_val"),
-    BOW: ("bow", "trigger"),
+#: The inputs of a graph: id -> (name, fields of a value that it takes, its own first). crouch: 0 to 1. bow: one second
+#: long.
+INPUTS: dict[int, tuple[str, tuple[str, ...]]] = {
+    CROUCH: ("crouch", ("float_val", "int_val")),
+    BOW: ("bow", ("trigger",)),
 }
 
 _BOW_S = 1.0
-_STEPS_HZ = 0.75
-
-
-def _initial() -> dict[int, MotionGraphInputValue]:
-    values = {"float_val": 0.0, "bool_val": False, "int_val": 0, "vec3_val": Vec3(), "trigger": False}
-    return {number: MotionGraphInputValue(**{kind: values[kind]}) for number, (_, kind) in INPUTS.items()}
 
 
 @dataclass(slots=True)
 class MotionGraph:
-    """One robot's graph. inputs: by id, kept while the graph is inactive; a reset leaves them and ends a bow."""
+    """One robot's graph. crouch: kept while the graph is inactive; a reset leaves it and ends a bow."""
 
     ease: Ease
     active: bool = False
-    inputs: dict[int, MotionGraphInputValue] = field(default_factory=_initial)
+    crouch: float = 0.0
     _bow_ends_s: float = 0.0
+
+    def value(self, number: int) -> MotionGraphInputValue:
+        """Return the value of an input."""
+        if number == CROUCH:
+            return MotionGraphInputValue(float_val=self.crouch)
+        return MotionGraphInputValue(trigger=self._bow_ends_s > self.ease.seconds)
 
     def fire(self) -> None:
         """Pull the trigger: the bow begins with the next tick."""
-        self.inputs[BOW] = MotionGraphInputValue(trigger=True)
         self._bow_ends_s = self.ease.seconds + _BOW_S
 
     def begin(self) -> None:
         """Begin anew from the pose the robot has by then."""
         self.ease.begin()
         self._bow_ends_s = 0.0
-        self.inputs[BOW] = MotionGraphInputValue(trigger=False)
 
     def pose(self) -> NDArray[np.float64]:
         """Return the joint angles wanted now, float64 (12,)."""
-        seconds, inputs = self.ease.seconds, self.inputs
-        left_s = self._bow_ends_s - seconds
-        if left_s <= 0:
-            inputs[BOW] = MotionGraphInputValue(trigger=False)
+        left = np.clip((self._bow_ends_s - self.ease.seconds) / _BOW_S, 0, 1)
         feet = np.zeros((4, 3))
-        steps = min(max(inputs[GAIT].int_val or 0, 0), 3)
-        if steps:
-            feet += swing((TROT_PHASE + _STEPS_HZ * steps * seconds) % 1.0, np.zeros((4, 2)), 0.03)
-        lean = inputs[LEAN].vec3_val or Vec3()
-        feet -= np.clip([lean.x, lean.y, lean.z], -0.06, 0.06)
-        feet[:, 2] -= STANDING_M + (0.03 if inputs[ALERT].bool_val else 0.0)
-        feet[:, 2] += 0.1 * float(np.clip(inputs[CROUCH].float_val or 0.0, 0.0, 1.0))
-        feet[:2, 2] += 0.08 * np.sin(np.pi * np.clip(left_s / _BOW_S, 0, 1))
+        feet[:, 2] = 0.1 * np.clip(self.crouch, 0.0, 1.0) - STANDING_M
+        feet[:2, 2] += 0.08 * np.sin(np.pi * left)
         return leg_angles(feet)
 
 
@@ -149,7 +135,6 @@ class Controllers:
         self._robot = robot
         self._randomization = randomization
         self._known: dict[int, Controller] = {}
-        self._with_gains: set[int] = set()
 
     def of(self, env: int) -> Controller:
         """Return the controller of `env`."""
@@ -158,64 +143,34 @@ class Controllers:
             controller = self._known.setdefault(env, Controller(env, self._robot))
         return controller
 
-    def claims(self, env: int) -> NDArray[np.uint32]:
-        """Return uint32 (nu,): the id of the slot that drives each joint of `env`, 0 where none does."""
-        known = self._known.get(env)
-        return np.zeros(self._robot.nu, np.uint32) if known is None else known.claims
-
     def changed(self, controller: Controller) -> None:
         """Put the changed claims and gains of `controller` in force and tell its watchers; ends each change."""
         controller.refresh()
         env = controller.env
         (self.driving.add if controller.drives else self.driving.discard)(env)
+        self._randomization.restore(env)
         self._put_gains(controller)
 
     def reset(self, envs: Iterable[int]) -> None:
         """`envs` were reset, with new parameters: their policies begin anew, and gains are put over the parameters."""
-        if not self._known:
-            return
-        for env in envs:
+        for env in envs if self._known else ():
             known = self._known.get(int(env))
             if known is not None:
                 known.begin()
-                self._with_gains.discard(known.env)
                 self._put_gains(known)
 
     def _put_gains(self, controller: Controller) -> None:
-        env = controller.env
-        if env in self._with_gains:
-            self._randomization.restore(env)
-            self._with_gains.discard(env)
-        if apply_gains(controller.slots, controller.claims, lambda: self._randomization.own_model(env)):
-            self._with_gains.add(env)
-
-
-class Held:
-    """Controls set by hand: they hold in steps without actions, until one with actions or a reset."""
-
-    def __init__(self, num_envs: int, joint_home: NDArray[np.float64]) -> None:
-        self._home = joint_home
-        self._values = np.zeros((num_envs, joint_home.size), np.float32)
-        self._set = np.zeros((num_envs, joint_home.size), np.bool_)
-        self._any = False
-
-    def put(self, env: int, actuator: int, control: float) -> None:
-        """Hold this control, in radians, for an actuator of `env`."""
-        home = self._home[actuator : actuator + 1]
-        self._values[env, actuator] = to_units(np.array([control]), home)[0]
-        self._set[env, actuator] = True
-        self._any = True
-
-    def drop(self, envs: NDArray[np.intp], which: NDArray[np.bool_]) -> None:
-        """Hold nothing any more in `envs[which]`."""
-        if self._any:
-            self._set[envs[which]] = False
-            self._any = bool(self._set.any())
-
-    def fill(self, env: int, action: NDArray[np.float32]) -> None:
-        """Put what is held for `env` into its action (nu,)."""
-        if self._any:
-            np.copyto(action, self._values[env], where=self._set[env])
+        """Write the overrides of the joints that each slot drives into the model of the env."""
+        wanted = [
+            (joint, gain)
+            for slot in controller.slots.values()
+            for joint, gain in slot.gains.items()
+            if controller.claims[joint] == slot.slot_id and not (gain.kp is gain.kd is gain.effort_limit is None)
+        ]
+        if wanted:
+            model, strength = self._randomization.own_model(controller.env)
+            for joint, gain in wanted:
+                put_gains(model, joint, gain, float(strength[joint]))
 
 
 class Driving:
@@ -226,18 +181,25 @@ class Driving:
     """
 
     def __init__(self, robot: Robot, physics: Physics, controllers: Controllers) -> None:
-        self.held = Held(len(physics.models), robot.joint_home)
+        self._held = np.full((len(physics.models), robot.nu), np.nan, np.float32)  # NaN: nothing
         self._robot = robot
         self._physics = physics
         self._controllers = controllers
+
+    def hold(self, env: int, actuator: int, control: float) -> None:
+        """Hold a control, in radians, in steps without actions, until one with actions or a reset."""
+        self._held[env, actuator] = (control - self._robot.joint_home[actuator]) / ACTION_SCALE_RAD
+
+    def release(self, envs: NDArray[np.intp]) -> None:
+        """Hold nothing any more in these envs."""
+        self._held[envs] = np.nan
 
     def fill(self, env: int, action: NDArray[np.float32], *, takes_over: bool) -> None:
         """Replace `action`, float32 (nu,), by what drives the robot of `env` in this step.
 
         `takes_over`: an agent drove it until now, so policies begin anew from where the agent left it.
         """
-        action[:] = 0
-        self.held.fill(env, action)
+        action[:] = np.nan_to_num(self._held[env])
         if env in self._controllers.driving:
             controller = self._controllers.of(env)
             if takes_over:
@@ -246,26 +208,16 @@ class Driving:
 
     def sense(self, env: int) -> Sense:
         """Return what a policy of `env` sees now, without time and commands."""
-        one, robot, physics = slice(env, env + 1), self._robot, self._physics
-        motion = Motion.of(physics.qpos[one], physics.qvel[one], robot.joint_home, np.zeros(1))
-        return Sense(
-            0.0,
-            {},
-            motion.lin_vel[0],
-            motion.ang_vel[0],
-            motion.gravity[0],
-            motion.joint_pos[0],
-            motion.joint_vel[0],
-            robot.joint_home,
-        )
+        one, home, physics = slice(env, env + 1), self._robot.joint_home, self._physics
+        motion = Motion.of(physics.qpos[one], physics.qvel[one], home, np.zeros(1))
+        return Sense(0.0, {}, motion.lin_vel[0], motion.ang_vel[0], motion.gravity[0], physics.qpos[env, 7:], home)
 
     def _drive(self, controller: Controller, action: NDArray[np.float32]) -> None:
         sense = self.sense(controller.env)
         graph = controller.graph
         if graph.active:
-            found = sense.joint_home + sense.joint_pos
-            action[:] = to_units(graph.ease.towards(graph.pose(), found), sense.joint_home)
-            graph.ease.tick(found)
+            action[:] = to_units(graph.ease.towards(graph.pose(), sense.joints), sense.joint_home)
+            graph.ease.tick(sense.joints)
         for slot in controller.slots.values():
             if slot.active and slot.policy is not None:
                 np.copyto(action, slot.run(slot.policy, sense), where=controller.claims == slot.slot_id)

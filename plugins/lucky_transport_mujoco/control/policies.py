@@ -1,4 +1,4 @@
-"""The policies that slots can hold, `trot`, `stand` and `sway`, and the kinematics of the legs they move.
+"""The policies that slots can hold, `trot` and `sway`, and the kinematics of the legs they move.
 
 They are analytic and without state or random numbers, so runs repeat bit for bit.
 """
@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from lucky_transport.messages import PolicyCommandType
 
 _Array = NDArray[np.float64]
 
@@ -47,11 +45,6 @@ def leg_angles(feet: _Array) -> _Array:
     out[:, 1] = np.arctan2(-x, -z) + half_knee
     out[:, 2] = -2 * half_knee
     return out.ravel()
-
-
-def leg_lengths(joints: _Array) -> _Array:
-    """Return how far each foot is from its hip at these joint angles (12,): float64 (4,), metres."""
-    return 2 * _LINK_M * np.cos(0.5 * joints.reshape(4, 3)[:, 2])
 
 
 def lifts(knees: _Array) -> _Array:
@@ -113,10 +106,10 @@ ACTION_SCALE_RAD = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """What a policy sees of its robot. seconds: since it began. commands: by name; a bool is 0 or 1.
+    """What a policy sees of its robot. seconds: since it began. commands: by name.
 
-    lin_vel, ang_vel, gravity: float64 (3,), base frame. joint_pos, joint_vel: float64 (12,), the former from the
-    standing pose. joint_home: float64 (12,), that pose.
+    lin_vel, ang_vel, gravity: float64 (3,), base frame. joints, joint_home: float64 (12,), where they are and the
+    standing pose.
     """
 
     seconds: float
@@ -124,32 +117,22 @@ class Sense:
     lin_vel: _Array
     ang_vel: _Array
     gravity: _Array
-    joint_pos: _Array
-    joint_vel: _Array
+    joints: _Array
     joint_home: _Array
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyCommand:
-    """One command of a policy. `alias` is its name elsewhere. A value is kept as set; the policy limits it."""
-
-    id: int
-    name: str
-    type: PolicyCommandType
-    default: float
-    alias: str
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """One policy: which joints it drives (indices), its commands, the observation terms it reads and its function.
 
-    `act` returns float64 (12,), joint angles in radians; those of other joints do not count.
+    commands: the values they begin with, by name; the first has id 1. One that begins with a bool is a bool. A value is
+    kept as set; the policy limits it. `act` returns float64 (12,), joint angles in radians; those of other joints do
+    not count.
     """
 
     policy_id: str
     joints: tuple[int, ...]
-    commands: tuple[PolicyCommand, ...]
+    commands: Mapping[str, float]
     observations: tuple[str, ...]
     act: Callable[[Sense], _Array]
 
@@ -201,22 +184,6 @@ def _trot(sense: Sense) -> _Array:
     return leg_angles(feet + _feet(STANDING_M + _levelling(sense)))
 
 
-#: How far ahead of a leg's length its target is at most: a robot that rises faster jumps.
-_HASTE_M = 0.03
-
-
-def _stand(sense: Sense) -> _Array:
-    """Stand at the wanted height and pitch; sagging legs are stretched by the part that is missing."""
-    height = _limited(sense, "SetHeight", 0.15, 0.36)
-    measured = float(leg_lengths(sense.joint_home + sense.joint_pos).mean())
-    pitch = _limited(sense, "SetPitch", -0.3, 0.3)
-    missing = float(np.clip(height - measured, -_HASTE_M, _HASTE_M))
-    legs = measured + 1.3 * missing - np.sin(pitch) * HIPS[:, 0]
-    if sense.commands["SetLevel"]:
-        legs = legs + _levelling(sense)
-    return leg_angles(_feet(legs))
-
-
 def _sway(sense: Sense) -> _Array:
     """Lean from side to side in the hips."""
     joints = sense.joint_home.copy()
@@ -226,42 +193,11 @@ def _sway(sense: Sense) -> _Array:
     return joints
 
 
-_FLOAT, _BOOL = PolicyCommandType.FLOAT, PolicyCommandType.BOOL
 _BODY = ("base_lin_vel", "base_ang_vel", "projected_gravity")
 
-POLICIES: tuple[Policy, ...] = (
+POLICIES = (
     Policy(
-        "trot",
-        tuple(range(12)),
-        (
-            PolicyCommand(1, "SetVx", _FLOAT, 0.0, "vx"),
-            PolicyCommand(2, "SetVy", _FLOAT, 0.0, "vy"),
-            PolicyCommand(3, "SetYawRate", _FLOAT, 0.0, "yaw_rate"),
-            PolicyCommand(4, "SetStandStill", _BOOL, 0.0, "stand_still"),
-        ),
-        _BODY,
-        _trot,
+        "trot", tuple(range(12)), {"SetVx": 0.0, "SetVy": 0.0, "SetYawRate": 0.0, "SetStandStill": False}, _BODY, _trot
     ),
-    Policy(
-        "stand",
-        tuple(range(12)),
-        (
-            PolicyCommand(1, "SetHeight", _FLOAT, STANDING_M, "height"),
-            PolicyCommand(2, "SetPitch", _FLOAT, 0.0, "pitch"),
-            PolicyCommand(3, "SetLevel", _BOOL, 1.0, "level"),
-        ),
-        ("projected_gravity", "joint_pos"),
-        _stand,
-    ),
-    Policy(
-        "sway",
-        (0, 3, 6, 9),
-        (
-            PolicyCommand(1, "SetAmplitude", _FLOAT, 0.2, "amplitude"),
-            PolicyCommand(2, "SetFrequency", _FLOAT, 0.5, "frequency"),
-            PolicyCommand(3, "SetEnabled", _BOOL, 1.0, "enabled"),
-        ),
-        (),
-        _sway,
-    ),
+    Policy("sway", (0, 3, 6, 9), {"SetAmplitude": 0.2, "SetFrequency": 0.5, "SetEnabled": True}, (), _sway),
 )

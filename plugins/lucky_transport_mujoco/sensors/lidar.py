@@ -1,6 +1,7 @@
 """LidarService: a spinning lidar on every robot, sensor i on agent_i's, measured by MuJoCo's rays.
 
 Materials are the colours of the geoms. A scan shows the moment of the request and has no effect on the simulation.
+Ranges are exact: of the return model, intensities follow `intensity_ref_range` and `near_range_r0`, the rest is kept.
 """
 
 from __future__ import annotations
@@ -42,16 +43,7 @@ PRESETS = tuple(
     )
 )
 
-#: A good automotive sensor: 80 m on a surface that returns a tenth.
-_RETURNS = m.LidarReturnParamsResponse(
-    max_range_at_ref=80.0,
-    ref_reflectivity=0.1,
-    range_exp=2.0,
-    grazing_cos_cutoff=0.02,
-    intensity_ref_range=1.0,
-    near_range_r0=0.5,
-    max_returns=1,
-)
+_RETURNS = m.LidarReturnParamsResponse(intensity_ref_range=1.0, near_range_r0=0.5, max_returns=1)
 
 _MAX_BEAMS = 131072
 
@@ -74,7 +66,6 @@ class LidarService(Service):
         self._returns = _RETURNS
         self._live = False
         self._scene: RenderScene | None = None
-        self._scans = 0
 
     def set_lidar_live(self, request: m.SetLidarLiveRequest) -> None:
         self._live = request.live
@@ -91,7 +82,10 @@ class LidarService(Service):
     def set_lidar_return_params(self, request: m.SetLidarReturnParamsRequest) -> None:
         given = {item.name: getattr(request, item.name) for item in fields(request)}
         wanted = replace(self._returns, **{name: value for name, value in given.items() if value is not None})
-        _refuse(_returns_problems(wanted))
+        for item in fields(wanted):
+            value = getattr(wanted, item.name)
+            if not (math.isfinite(value) and value >= 0):
+                raise SpecError(f"{item.name} {value:g}: expected a finite number, 0 or more")
         self._returns = wanted
 
     def get_lidar_return_params(self, _: m.GetLidarReturnParamsRequest) -> m.LidarReturnParamsResponse:
@@ -118,10 +112,9 @@ class LidarService(Service):
         if self._scene is None:
             self._scene = RenderScene()
         self._scene.show(Snapshot.of(self.world, request.sensor))
-        self._scans += 1
-        material = self._returns if request.material else None
-        random = np.random.default_rng((request.sensor, self._scans))
-        back, ranges, strength, bright = _measure(self._scene, config, material, random)
+        back, ranges, bright = _measure(self._scene, config)
+        near, reference = max(self._returns.near_range_r0, 1e-3), self._returns.intensity_ref_range
+        strength = bright * (reference / np.maximum(ranges, near)) ** 2
         strong = request.want_intensity and request.material
         return m.LidarScanResponse(
             len(back),
@@ -182,14 +175,9 @@ def _angles(config: m.LidarConfigResponse) -> tuple[_Array, _Array]:
     return np.repeat(azimuth, config.channels), np.tile(elevation, config.azimuth_bins)
 
 
-def _measure(
-    scene: RenderScene,
-    config: m.LidarConfigResponse,
-    material: m.LidarReturnParamsResponse | None,
-    random: np.random.Generator,
-) -> tuple[NDArray[np.bool_], _Array, _Array, _Array]:
-    """Return for each beam whether it comes back, its range in metres, its strength as received and the reflectivity of
-    the surface as seen under its angle. Without `material` every hit within range comes back, exactly.
+def _measure(scene: RenderScene, config: m.LidarConfigResponse) -> tuple[NDArray[np.bool_], _Array, _Array]:
+    """Return for each beam whether it comes back, its range in metres and the reflectivity of the surface as seen under
+    its angle.
     """
     azimuth, elevation = _angles(config)
     level = np.cos(elevation)
@@ -204,14 +192,7 @@ def _measure(
     facing = np.abs((normals * rays).sum(axis=1))
     bright = colours(scene, geoms, points, np.zeros(len(rays), np.bool_)) @ _BRIGHTNESS * facing
     back = (geoms >= 0) & (ranges >= config.min_range) & (ranges <= config.max_range)
-    if material is None:
-        return back, ranges, bright, bright
-    strength = bright * (material.intensity_ref_range / np.maximum(ranges, max(material.near_range_r0, 1e-3))) ** 2
-    reach = material.max_range_at_ref * (bright / material.ref_reflectivity) ** (1 / material.range_exp)
-    back &= (ranges <= reach) & (ranges >= material.range_floor)
-    back &= (facing >= material.grazing_cos_cutoff) & (strength >= material.detect_floor)
-    sigma = material.noise_sigma0 + material.noise_slope_per_m * np.where(back, ranges, 0)
-    return back, np.maximum(ranges + sigma * random.standard_normal(len(ranges)), 0), strength, bright
+    return back, ranges, bright
 
 
 def _layout_problems(request: m.SetLidarConfigRequest) -> list[str]:
@@ -233,21 +214,4 @@ def _layout_problems(request: m.SetLidarConfigRequest) -> list[str]:
         found.append(f"geom_group_mask {request.geom_group_mask}: MuJoCo has six groups, expected at most 63")
     if request.self_ignore > 1:
         found.append(f"self_ignore {request.self_ignore}: expected 0 or 1")
-    return found
-
-
-def _returns_problems(wanted: m.LidarReturnParamsResponse) -> list[str]:
-    """Return everything that is wrong with a return model."""
-    found = [
-        f"{item.name} {value:g}: expected a finite number, 0 or more"
-        for item in fields(wanted)
-        if not (math.isfinite(value := getattr(wanted, item.name)) and value >= 0)
-    ]
-    found += [
-        f"{name} 0: expected more"
-        for name in ("max_range_at_ref", "ref_reflectivity", "range_exp", "intensity_ref_range")
-        if getattr(wanted, name) == 0
-    ]
-    if wanted.max_returns != 1:
-        found.append(f"max_returns {wanted.max_returns}: this sensor reports the first one, expected 1")
     return found

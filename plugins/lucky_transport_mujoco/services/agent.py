@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,15 +14,15 @@ from lucky_transport import messages as m
 from lucky_transport.call import Call
 from lucky_transport.errors import LocalProtocolError, SpecError, UnknownName
 from lucky_transport.messages.scalars import one_of_fields
-from lucky_transport_mujoco.control.controllers import INPUTS, Controller
-from lucky_transport_mujoco.control.policies import POLICIES, Policy, PolicyCommand
+from lucky_transport_mujoco.control.controllers import CROUCH, INPUTS, Controller
+from lucky_transport_mujoco.control.policies import POLICIES, Policy
 from lucky_transport_mujoco.control.slots import GAIN_FIELDS, PolicyBinding, check_gains, command_ids
 from lucky_transport_mujoco.services.service import Service, rate_hz, unknown_name
 from lucky_transport_mujoco.world import env_of_robot, robot_entity
 
 
-class _Controllers(Service):
-    """Finds the controllers and slots that requests name."""
+class ControllerService(Service):
+    """The robots' controllers: what is told of them, what changes a slot and its policy's commands, motion graphs."""
 
     service = "AgentService"
 
@@ -45,17 +46,7 @@ class _Controllers(Service):
     def _names(self, joints: tuple[int, ...]) -> list[str]:
         return [self.world.robot.joint_names[joint] for joint in joints]
 
-
-def _policy(slot: PolicyBinding) -> Policy:
-    if slot.policy is None:
-        raise LocalProtocolError(
-            f"slot {slot.slot_id} ({slot.name}) holds no policy; give it one by SetPolicyDescriptor"
-        )
-    return slot.policy
-
-
-class ControllerService(_Controllers):
-    """What is asked about controllers and their policies; changes nothing."""
+    # what is told of controllers and their policies
 
     def list_robot_controllers(self, _: m.ListRobotControllersRequest) -> m.ListRobotControllersResponse:
         controllers = self.world.controllers
@@ -88,7 +79,7 @@ class ControllerService(_Controllers):
                     observation_spec=[
                         m.PolicyObservationField(name, "float32", sizes[name]) for name in policy.observations
                     ],
-                    command_aliases={command.alias: command.name for command in policy.commands},
+                    command_aliases={_alias(name): name for name in policy.commands},
                 )
                 for policy in POLICIES
             ]
@@ -114,22 +105,7 @@ class ControllerService(_Controllers):
             raise LocalProtocolError(f"slot {slot.slot_id} ({slot.name}) is not active; activate it by SetPolicyActive")
         return controller, slot
 
-
-def _states(controller: Controller, target_fps: int, call: Call) -> Iterator[m.RobotControllerSummary]:
-    """Yield the state at each tick, or instead all states since the tick before: no subscriber misses a change."""
-    with call.between_steps():
-        changes: deque[m.RobotControllerSummary] = controller.watch()
-    try:
-        for _ in call.ticks(rate_hz(target_fps)):
-            with call.between_steps():
-                states = [changes.popleft() for _ in range(len(changes))] or [controller.summary()]
-            yield from states
-    finally:
-        controller.unwatch(changes)
-
-
-class PolicyService(_Controllers):
-    """What changes a slot, and its policy's commands."""
+    # what changes a slot, and its policy's commands
 
     @contextmanager
     def _changing(self, request: Any) -> Iterator[PolicyBinding]:
@@ -169,7 +145,7 @@ class PolicyService(_Controllers):
             slot.driven = tuple(sorted(known[name] for name in names))
 
     def set_policy_clamp_observation(self, request: m.SetPolicyClampObservationRequest) -> None:
-        """Show the policy joints that it does not drive as if they were at rest, or as they are."""
+        """Keep and show whether it is to see other joints at rest: no policy here sees joints."""
         with self._changing(request) as slot:
             slot.clamp = request.clamp_observation_for_unclaimed_joints
 
@@ -184,10 +160,8 @@ class PolicyService(_Controllers):
             known, found = self._joints(_policy(slot)), dict(slot.gains)
             for override in request.overrides:
                 check_gains(override)
-                joint = known.get(override.joint_name)
-                if joint is not None:
-                    given = {name: getattr(override, name) for name in GAIN_FIELDS}
-                    given = {name: value for name, value in given.items() if value is not None}
+                if (joint := known.get(override.joint_name)) is not None:
+                    given = {name: value for name in GAIN_FIELDS if (value := getattr(override, name)) is not None}
                     found[joint] = replace(found.get(joint, override), **given)
             slot.gains = found
 
@@ -200,42 +174,41 @@ class PolicyService(_Controllers):
         return {self.world.robot.joint_names[joint]: joint for joint in policy.joints}
 
     def set_policy_command_float(self, request: m.SetPolicyCommandFloatRequest) -> None:
-        slot, command = self._command(request, "float")
+        slot, name = self._command(request, float)
         if not math.isfinite(request.value):
-            raise SpecError(
-                f"command {command.id} ({command.name}) is set to {request.value}; expected a finite number"
-            )
-        slot.commands[command.id] = request.value
+            text = f"command {request.command_id} ({name}) is set to {request.value}; expected a finite number"
+            raise SpecError(text)
+        slot.commands[name] = request.value
 
     def set_policy_command_bool(self, request: m.SetPolicyCommandBoolRequest) -> None:
-        slot, command = self._command(request, "bool")
-        slot.commands[command.id] = float(request.value)
+        slot, name = self._command(request, bool)
+        slot.commands[name] = request.value
 
     def get_policy_command_float(self, request: m.GetPolicyCommandFloatRequest) -> m.PolicyCommandFloatValue:
         """The value of a command of any type: clients list all commands as floats, a bool is 0 or 1."""
-        slot, command = self._command(request)
-        return m.PolicyCommandFloatValue(True, slot.commands[command.id])
+        slot, name = self._command(request)
+        return m.PolicyCommandFloatValue(True, float(slot.commands[name]))
 
     def get_policy_command_bool(self, request: m.GetPolicyCommandBoolRequest) -> m.PolicyCommandBoolValue:
-        slot, command = self._command(request, "bool")
-        return m.PolicyCommandBoolValue(True, bool(slot.commands[command.id]))
+        slot, name = self._command(request, bool)
+        return m.PolicyCommandBoolValue(True, bool(slot.commands[name]))
 
-    def _command(self, request: Any, wanted: str = "") -> tuple[PolicyBinding, PolicyCommand]:
+    def _command(self, request: Any, wanted: type | None = None) -> tuple[PolicyBinding, str]:
+        """Return the slot and the command's name; the command has to be of the type that is `wanted`."""
         _, slot = self._slot(request)
         policy = _policy(slot)
-        command = next((each for each in policy.commands if each.id == request.command_id), None)
-        if command is None:
-            there = ", ".join(f"{each.id} ({each.name})" for each in policy.commands)
+        names = dict(enumerate(policy.commands, 1))
+        name = names.get(request.command_id)
+        if name is None:
+            there = ", ".join(f"{number} ({each})" for number, each in names.items())
             raise UnknownName(f"policy {policy.policy_id!r} has no command {request.command_id}; there are {there}")
-        right = "bool" if command.type == m.PolicyCommandType.BOOL else "float"
-        if wanted not in ("", right):
-            text = f"command {command.id} ({command.name}) is a {right}; use the method for {right.capitalize()}"
-            raise SpecError(text)
-        return slot, command
+        right = type(policy.commands[name])
+        if wanted not in (None, right):
+            text = f"command {request.command_id} ({name}) is a {right.__name__}"
+            raise SpecError(f"{text}; use the method for {right.__name__.capitalize()}")
+        return slot, name
 
-
-class MotionGraphService(_Controllers):
-    """The motion graphs of robots."""
+    # motion graphs
 
     def set_motion_graph_active(self, request: m.SetMotionGraphActiveRequest) -> None:
         controller = self._controller(request.entity)
@@ -249,46 +222,62 @@ class MotionGraphService(_Controllers):
 
     def set_motion_graph_input(self, request: m.SetMotionGraphInputRequest) -> None:
         graph = self._controller(request.entity).graph
-        value = _checked(request.input_id, request.value)
-        if value.trigger:
+        number, (name, takes) = request.input_id, _input(request.input_id)
+        value = request.value or m.MotionGraphInputValue()
+        given = next((each for each in one_of_fields(m.MotionGraphInputValue) if getattr(value, each) is not None), "")
+        if given not in takes:
+            raise SpecError(f"input {number} ({name}) takes {takes[0]}, not {given or 'nothing'}")
+        content: float = getattr(value, given)
+        if not math.isfinite(content):
+            raise SpecError(f"input {number} ({name}) is set to a number that is not finite")
+        if number == CROUCH:
+            graph.crouch = float(content)
+        elif content:
             graph.fire()
-        elif value.trigger is None:
-            graph.inputs[request.input_id] = value
 
     def get_motion_graph_input(self, request: m.GetMotionGraphInputRequest) -> m.GetMotionGraphInputResponse:
         """Answer with the value in the input's own type, whatever the hint."""
         graph = self._controller(request.entity).graph
-        _known(request.input_id)
-        return m.GetMotionGraphInputResponse(True, replace(graph.inputs[request.input_id]))
+        _input(request.input_id)
+        return m.GetMotionGraphInputResponse(True, graph.value(request.input_id))
 
     def fire_motion_graph_trigger(self, request: m.FireMotionGraphTriggerRequest) -> None:
         graph = self._controller(request.entity).graph
-        name, field = _known(request.input_id)
-        if field != "trigger":
+        name, takes = _input(request.input_id)
+        if "trigger" not in takes:
             raise SpecError(f"input {request.input_id} ({name}) is no trigger; set it by SetMotionGraphInput")
         graph.fire()
 
 
-def _known(input_id: int) -> tuple[str, str]:
-    """Return the name of an input and the field that holds its value."""
-    if input_id not in INPUTS:
-        there = ", ".join(f"{number} ({name})" for number, (name, _) in INPUTS.items())
-        raise UnknownName(f"the motion graph has no input {input_id}; there are {there}")
-    return INPUTS[input_id]
+def _input(number: int) -> tuple[str, tuple[str, ...]]:
+    """Return the name of an input and the fields of a value that it takes."""
+    if number not in INPUTS:
+        there = ", ".join(f"{known} ({name})" for known, (name, _) in INPUTS.items())
+        raise UnknownName(f"the motion graph has no input {number}; there are {there}")
+    return INPUTS[number]
 
 
-def _checked(input_id: int, value: m.MotionGraphInputValue | None) -> m.MotionGraphInputValue:
-    """Return a copy of `value` in the type of the input, a whole number as a float if need be."""
-    name, field = _known(input_id)
-    names = one_of_fields(m.MotionGraphInputValue)
-    given = next((each for each in names if value is not None and getattr(value, each) is not None), "")
-    content: Any = getattr(value, given, None)
-    if (given, field) == ("int_val", "float_val"):
-        given, content = field, float(content)
-    if given != field:
-        raise SpecError(f"input {input_id} ({name}) takes {field}, not {given or 'nothing'}")
-    numbers = (content.x, content.y, content.z) if isinstance(content, m.Vec3) else (content,)
-    if not all(math.isfinite(number) for number in numbers):
-        raise SpecError(f"input {input_id} ({name}) is set to a number that is not finite")
-    copied: dict[str, Any] = {field: replace(content) if isinstance(content, m.Vec3) else content}
-    return m.MotionGraphInputValue(**copied)
+def _alias(command: str) -> str:
+    """Return a command's other name: SetYawRate is yaw_rate."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", command.removeprefix("Set")).lower()
+
+
+def _policy(slot: PolicyBinding) -> Policy:
+    if slot.policy is None:
+        raise LocalProtocolError(
+            f"slot {slot.slot_id} ({slot.name}) holds no policy; give it one by SetPolicyDescriptor"
+        )
+    return slot.policy
+
+
+def _states(controller: Controller, target_fps: int, call: Call) -> Iterator[m.RobotControllerSummary]:
+    """Yield the state at each tick, or instead all states since the tick before: no subscriber misses a change."""
+    with call.between_steps():
+        changes: deque[m.RobotControllerSummary] = controller.watch()
+    try:
+        for _ in call.ticks(rate_hz(target_fps)):
+            with call.between_steps():
+                states = [changes.popleft() for _ in range(len(changes))] or [controller.summary()]
+            yield from states
+    finally:
+        controller.unwatch(changes)

@@ -25,7 +25,7 @@ from lucky_transport_mujoco.sensors.cameras import CameraService
 from lucky_transport_mujoco.sensors.lidar import LidarBaking, LidarService
 from lucky_transport_mujoco.sensors.render_thread import RenderThread
 from lucky_transport_mujoco.sensors.viewport import DebugService, ViewportService
-from lucky_transport_mujoco.services.agent import ControllerService, MotionGraphService, PolicyService
+from lucky_transport_mujoco.services.agent import ControllerService
 from lucky_transport_mujoco.services.scene import Entities, SceneService
 from lucky_transport_mujoco.services.service import Service
 from lucky_transport_mujoco.services.state import JointService, SceneControlService, SceneStateService, TelemetryService
@@ -34,8 +34,6 @@ from lucky_transport_mujoco.world import MujocoWorlds
 
 _OF_THE_WORLD: tuple[type[Service], ...] = (
     ControllerService,
-    PolicyService,
-    MotionGraphService,
     JointService,
     SceneStateService,
     SceneControlService,

@@ -115,7 +115,7 @@ def _owners(world: MujocoWorlds) -> NDArray[np.uint32]:
     """Return uint32 (njnt,): the slot that drives each joint of the shown model, 0 where none does."""
     model = world.model_of(SHOWN)
     out = np.zeros(model.njnt, np.uint32)
-    out[model.actuator_trnid[:, 0]] = world.controllers.claims(SHOWN)
+    out[model.actuator_trnid[:, 0]] = world.controllers.of(SHOWN).claims
     return out
 
 
@@ -159,14 +159,14 @@ class SceneControlService(Service):
         world = self.world
         model, names = world.model_of(SHOWN), world.robot.actuator_names
         wanted = self._controls(request)
-        owned = (world.controllers.claims(SHOWN) != 0) | world.agent_drives[SHOWN]
+        owned = (world.controllers.of(SHOWN).claims != 0) | world.agent_drives[SHOWN]
         rejected = [names[actuator] for actuator in sorted(wanted) if owned[actuator]]
         written = {actuator: value for actuator, value in wanted.items() if not owned[actuator]}
         for actuator, value in written.items():
             if model.actuator_ctrllimited[actuator] and not request.skip_range_clamp:
                 value = float(np.clip(value, *model.actuator_ctrlrange[actuator]))
             world.ctrl[SHOWN, actuator] = value
-            world.driving.held.put(SHOWN, actuator, value)
+            world.driving.hold(SHOWN, actuator, value)
         return m.SetControlResponse(True, "", len(written), rejected)
 
     def _controls(self, request: m.SetControlRequest) -> dict[int, float]:
@@ -214,7 +214,7 @@ class SceneControlService(Service):
         if request.preserve_time:
             world.physics.times[SHOWN] = seconds
         world.ctrl[SHOWN] = 0
-        world.driving.held.drop(np.array([SHOWN]), np.ones(1, np.bool_))
+        world.driving.release(np.array([SHOWN]))
         world.controllers.of(SHOWN).begin()
 
 

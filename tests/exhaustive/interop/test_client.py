@@ -124,7 +124,7 @@ def test_validation_finds_nothing_wrong(lucky: Any, session: Any) -> None:
 
 
 def test_validation_sees_slots_that_compete(session: Any, robot: Any) -> None:
-    with robot.policy_slot("Trot"), robot.policy_slot("Stand"):
+    with robot.policy_slot("Trot"), robot.policy_slot("Sway"):
         (warning,) = session.validate()
     assert (warning.code, warning.entity_id) == ("duplicate_slot_priority", robot.entity_id)
     assert "[1, 2] share priority 0" in warning.message

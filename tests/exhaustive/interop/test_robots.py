@@ -23,7 +23,7 @@ def test_a_controller_is_found_by_id_and_name_and_its_slots_hold_policies(lucky:
     with pytest.raises(KeyError):
         session.robot("agent_9")
     entries = {entry.descriptor_path: entry for entry in lucky.list_policy_descriptors(session)}
-    for slot, name in zip(state.slots, ("trot", "stand", "sway"), strict=True):
+    for slot, name in zip(state.slots, ("trot", "sway"), strict=True):
         entry = entries[slot.descriptor_path]
         assert slot.active_policy_id == entry.policy_id == name
         assert set(slot.driven_joints) <= set(slot.policy_joint_names) == set(entry.joints)
@@ -101,12 +101,12 @@ def test_states_are_streamed_in_a_loop_until_the_reader_stops(run_robot: Any) ->
             found.append(state.entity_name)
             if len(found) == 3:
                 break
-        async for slot in robot.stream_slot_state("Stand", target_fps=100):
+        async for slot in robot.stream_slot_state("Sway", target_fps=100):
             found.append(slot.name)
             break
         return found
 
-    assert run_robot(flow) == ["agent_0"] * 3 + ["Stand"]
+    assert run_robot(flow) == ["agent_0"] * 3 + ["Sway"]
 
 
 # --- what watches it ---

@@ -19,7 +19,7 @@ from lucky_transport.testing.suite import open_reference
 from lucky_transport.transport import Frame, Stream
 
 #: The policy slots of a robot, and the entity of agent_0's.
-TROT, STAND, SWAY = 1, 2, 3
+TROT, SWAY = 1, 2
 ROBOT = m.EntityId(1_000_000)
 
 #: Method by request; of several that take the same, the last.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lucky_transport import messages as m
-from tests.plugins.mujoco.conftest import STAND, SWAY
+from tests.plugins.mujoco.conftest import SWAY, TROT
 
 mujoco: Any = pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
@@ -137,8 +137,8 @@ def test_filters_leave_the_joints_that_pass_in_the_models_order(robots: Callable
 def test_a_slots_filter_leaves_the_joints_it_drives_active_or_not(robots: Callable[..., Any]) -> None:
     batch = robots(1)
     assert full_state(batch, filter_by_slot_id=SWAY).included_joint_indices == [1, 4, 7, 10]
-    batch.activate(STAND, joints=["RR_calf_joint"])
-    assert full_state(batch, filter_by_slot_id=STAND).included_joint_indices == [12]
+    batch.activate(TROT, joints=["RR_calf_joint"])
+    assert full_state(batch, filter_by_slot_id=TROT).included_joint_indices == [12]
     assert full_state(batch, include_only_policy_claimed_joints=True).included_joint_indices == [12]
 
 
