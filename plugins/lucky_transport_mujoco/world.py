@@ -55,7 +55,7 @@ class MujocoWorlds:
         self.physics = physics
         self.randomization = randomization
         self.commands = commands
-        self.controllers = Controllers(robot, randomization, spec.num_envs)
+        self.controllers = Controllers(robot, randomization)
         self.driving = Driving(robot, physics, self.controllers)
         self.num_envs = spec.num_envs
         self.ctrl = np.tile(robot.joint_home, (spec.num_envs, 1))

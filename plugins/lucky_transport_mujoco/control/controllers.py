@@ -93,11 +93,6 @@ class Controller:
         self._robot = robot
         self._watchers: dict[int, deque[RobotControllerSummary]] = {}
 
-    @property
-    def drives(self) -> bool:
-        """True when a slot or the motion graph drives a joint."""
-        return self.graph.active or bool(self.claims.any())
-
     def begin(self) -> None:
         """Let slots and graph begin anew, from the pose the robot has by then."""
         for slot in self.slots.values():
@@ -129,8 +124,7 @@ class Controller:
 class Controllers:
     """The controllers of a batch. driving: envs in which a slot or a motion graph drives a joint."""
 
-    def __init__(self, robot: Robot, randomization: Randomization, num_envs: int) -> None:
-        self.num_envs = num_envs
+    def __init__(self, robot: Robot, randomization: Randomization) -> None:
         self.driving: set[int] = set()
         self._robot = robot
         self._randomization = randomization
@@ -146,8 +140,8 @@ class Controllers:
     def changed(self, controller: Controller) -> None:
         """Put the changed claims and gains of `controller` in force and tell its watchers; ends each change."""
         controller.refresh()
-        env = controller.env
-        (self.driving.add if controller.drives else self.driving.discard)(env)
+        env, drives = controller.env, controller.graph.active or controller.claims.any()
+        (self.driving.add if drives else self.driving.discard)(env)
         self._randomization.restore(env)
         self._put_gains(controller)
 
@@ -200,20 +194,11 @@ class Driving:
         `takes_over`: an agent drove it until now, so policies begin anew from where the agent left it.
         """
         action[:] = np.nan_to_num(self._held[env])
-        if env in self._controllers.driving:
-            controller = self._controllers.of(env)
-            if takes_over:
-                controller.begin()
-            self._drive(controller, action)
-
-    def sense(self, env: int) -> Sense:
-        """Return what a policy of `env` sees now, without time and commands."""
-        one, home, physics = slice(env, env + 1), self._robot.joint_home, self._physics
-        motion = Motion.of(physics.qpos[one], physics.qvel[one], home, np.zeros(1))
-        return Sense(0.0, {}, motion.lin_vel[0], motion.ang_vel[0], motion.gravity[0], physics.qpos[env, 7:], home)
-
-    def _drive(self, controller: Controller, action: NDArray[np.float32]) -> None:
-        sense = self.sense(controller.env)
+        if env not in self._controllers.driving:
+            return
+        controller, sense = self._controllers.of(env), self.sense(env)
+        if takes_over:
+            controller.begin()
         graph = controller.graph
         if graph.active:
             action[:] = to_units(graph.ease.towards(graph.pose(), sense.joints), sense.joint_home)
@@ -221,3 +206,9 @@ class Driving:
         for slot in controller.slots.values():
             if slot.active and slot.policy is not None:
                 np.copyto(action, slot.run(slot.policy, sense), where=controller.claims == slot.slot_id)
+
+    def sense(self, env: int) -> Sense:
+        """Return what a policy of `env` sees now, without time and commands."""
+        one, home, physics = slice(env, env + 1), self._robot.joint_home, self._physics
+        motion = Motion.of(physics.qpos[one], physics.qvel[one], home, np.zeros(1))
+        return Sense(0.0, {}, motion.lin_vel[0], motion.ang_vel[0], motion.gravity[0], physics.qpos[env, 7:], home)

@@ -115,11 +115,10 @@ class ControllerService(Service):
 
     def set_policy_active(self, request: m.SetPolicyActiveRequest) -> None:
         """Let the slot's policy drive, or no longer; it begins anew when it was inactive."""
-        _, slot = self._slot(request)
-        if request.active:
-            _policy(slot)
-        if slot.active != request.active:
-            with self._changing(request):
+        with self._changing(request) as slot:
+            if request.active:
+                _policy(slot)
+            if slot.active != request.active:
                 slot.active = request.active
                 slot.begin()
 
