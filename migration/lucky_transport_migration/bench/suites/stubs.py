@@ -47,13 +47,13 @@ _TIMES = (
     ("server streaming of 1 kB messages", 20, "stream", "", None),
     ("16 concurrent callers", 8, "callers", "", None),
     ("200 kB there and back", 5, "bytes", "", 200_000),
-    ("1 MB there and back", 5, "bytes", "", 1_000_000),
+    ("1 MB there and back", 6, "bytes", "", 1_000_000),
     ("64 MB there and back", 2.5, "bytes", "", 64_000_000),
-    ("20 futures at once", 4, "futures", "", None),
-    ("a channel for each call", 1, "channel", "", None),
+    ("20 futures at once", 10, "futures", "", None),
+    ("a channel for each call", 1.3, "channel", "", None),
     ("a call to an absent server", 1, "absent", "", None),
-    ("asyncio, one at a time", 3, "aio", "", None),
-    ("asyncio, 20 at a time", 1.5, "aio", "together", None),
+    ("asyncio, one at a time", 6, "aio", "", None),
+    ("asyncio, 20 at a time", 5, "aio", "together", None),
 )
 STUB_TARGETS: tuple[SpeedTarget, ...] = (
     *(
