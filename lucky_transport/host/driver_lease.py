@@ -211,18 +211,16 @@ class DriverLease:
     @property
     def state(self) -> State:
         """Who has the lease: what the host and the clients that attached say of it now."""
-        if self._host_lease is None or not self._host_lease.valid:
+        lease, drivers = self._host_lease, self._drivers
+        if lease is None or not lease.valid:
             return State.FREE
-        keys = self._drivers.keys()
-        return State.KEPT if len(keys) == 1 and not keys.isdisjoint(self._attached) else State.HELD
+        return State.KEPT if len(drivers) == 1 and not drivers.keys().isdisjoint(self._attached) else State.HELD
 
     def _claim(self, key: str) -> Claim:
-        keys = self._drivers.keys()
-        if keys == {key}:
+        drivers, wants_alone = self._drivers, not self._shared or key in self._attached
+        if key in drivers and (len(drivers) == 1 or not wants_alone):
             return Claim.OWN
-        if not self._shared or key in self._attached:
-            return Claim.ALONE
-        return Claim.OWN if key in keys else Claim.SHARES
+        return Claim.ALONE if wants_alone else Claim.SHARES
 
     def _move(self, key: str) -> Move:
         return MOVES[self.state][self._claim(key)]
