@@ -6,6 +6,7 @@ number of threads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -82,7 +83,8 @@ class MujocoEngine(Engine):
         if seed < 0:
             raise SpecError(f"seed {seed}: expected 0 or more")
         self._robot = robot.load()
-        self._max_episode_steps = max_episode_steps or round(episode_s / self._robot.step_s)
+        steps = max_episode_steps or episode_s / self._robot.step_s
+        self._max_episode_steps = round(steps) if math.isfinite(steps) else 0
         if self._max_episode_steps < 1:
             raise SpecError(f"episode_s {episode_s}, max_episode_steps {max_episode_steps}: expected at least one step")
         self._task = task

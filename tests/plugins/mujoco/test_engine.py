@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -134,7 +135,7 @@ def test_actions_far_out_of_bounds_saturate_and_leave_everything_finite(robots: 
         ),
         ("mujoco", {"threads": -1}, SpecError, "threads -1"),
         ("mujoco", {"seed": -1}, SpecError, "seed -1"),
-        ("mujoco", {"episode_s": 0}, SpecError, "expected at least one step"),
+        *(("mujoco", {"episode_s": s}, SpecError, "expected at least one step") for s in (0, math.nan, math.inf)),
         ("mujoco", {"max_episode_steps": -5}, SpecError, "expected at least one step"),
         ("mujoco", {"num_envs": 0}, ConfigError, "num_envs = 0"),
     ],
