@@ -162,21 +162,34 @@ class _Stream:
         self.cancelled.set()
 
 
+def _beside(telemetry: _Stream, camera: _Stream) -> Any:
+    """Return a client whose steps take no time, with these streams."""
+    return SimpleNamespace(
+        spec=SimpleNamespace(action_shape=(1,), action=SimpleNamespace(dtype="f4")),
+        transport=SimpleNamespace(step=lambda actions: None),
+        telemetry=SimpleNamespace(stream=lambda fps: telemetry),
+        camera=SimpleNamespace(stream=lambda name, fps: camera),
+    )
+
+
+def test_what_ends_a_stream_beside_a_training_loop_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, other = _Stream(1), _Stream(10**9)
+    broken.cancelled.set()
+    monkeypatch.setattr(broken.cancelled, "wait", {}.popitem)
+    with pytest.raises(KeyError):
+        measure_training(_beside(broken, other), QUICK)
+    assert other.cancelled.is_set()
+
+
 @pytest.mark.parametrize(("telemetry", "camera"), [(0, 10**9), (10**9, 0), (1, 10**9), (10**9, 1)])
 def test_streams_that_bring_nothing_beside_a_training_loop_give_no_row(
     telemetry: int, camera: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training, "_PATIENCE_S", 0.2)
     streams = _Stream(telemetry), _Stream(camera)
-    client: Any = SimpleNamespace(
-        spec=SimpleNamespace(action_shape=(1,), action=SimpleNamespace(dtype="f4")),
-        transport=SimpleNamespace(step=lambda actions: None),
-        telemetry=SimpleNamespace(stream=lambda fps: streams[0]),
-        camera=SimpleNamespace(stream=lambda name, fps: streams[1]),
-    )
     dead = "telemetry stream" if telemetry < camera else "camera stream"
     with pytest.raises(PeerTimeout, match=rf"^{dead}: no item within 0.2 s"):
-        measure_training(client, QUICK)
+        measure_training(_beside(*streams), QUICK)
     assert all(one.cancelled.is_set() for one in streams)
 
 

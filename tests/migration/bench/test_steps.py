@@ -24,6 +24,7 @@ from lucky_transport.errors import PeerTimeout, RemoteProtocolError
 from lucky_transport_migration.bench import limits, measuring, run
 from lucky_transport_migration.bench.environment import capture
 from lucky_transport_migration.bench.measuring import (
+    CpuTimer,
     Effort,
     Look,
     Measurement,
@@ -439,6 +440,8 @@ def test_the_clock_of_our_own_pid_is_our_own_cpu_time() -> None:
     assert found is not None
     assert before <= found <= after
     assert engine_cpu_ns(None) is None
+    assert CpuTimer(os.getpid()).stop()[2] is True
+    assert CpuTimer(None).stop()[1:] == (None, None)
 
 
 def test_another_process_has_used_cpu_time_and_no_clock_once_it_ended() -> None:

@@ -256,6 +256,19 @@ def test_an_engine_that_ends_as_it_is_started_is_told_and_leaves_nothing_behind(
         bench.connect(an_agent("a"), binary=binary)
 
 
+def test_an_engine_that_never_loads_is_given_up_and_ended(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUCKY_START_TIMEOUT_S", "0.2")
+    binary, children = tmp_path / "engine", Path(f"/proc/self/task/{os.getpid()}/children")
+    binary.write_text("#!/bin/sh\nexec sleep 600\n")
+    binary.chmod(0o755)
+    before = children.read_text()
+    with pytest.raises(NotReachable, match=r"was not ready within 0\.2 s; raise start_timeout_s, or run it by hand"):
+        bench.connect(an_agent("a"), binary=binary)
+    assert children.read_text() == before
+
+
 _SILENT = """
 import posix_ipc, sys, time
 server = posix_ipc.Semaphore("/HOLODECK_SEMAPHORE_SERVER" + sys.argv[1], posix_ipc.O_CREX, initial_value=1)
