@@ -2,7 +2,7 @@
 
     phase       what is asked                                               of                 a difference counts where
     rounds      an accepted call, smaller ones and plain ones, by turns     all methods        the transport makes it
-                the same, of two clients in turns                           all methods        the transport makes it
+                the same, of two clients call by call and round by round    all methods        the transport makes it
     turns       each request sent when the item before it has come          stream to stream   it is seen
     ends        half-closed only when it has ended, or its iterator raises  stream to any      it is seen
     at once     up to eight accepted calls, of one client and of two        each method        the transport makes it
@@ -37,9 +37,9 @@ Ask = Callable[[ServerPair], Sequence[AskedCall]]
 _ACCEPTED = ("OK", CANCELLED)
 #: Of calls at once: how many, and what each has at most, in bytes and seconds.
 _AT_ONCE, _AT_ONCE_BYTES, _AT_ONCE_S = 8, 10_000, 0.2
-#: In a round of all methods each has so many calls that are smaller than one which was accepted, and calls with plain
-#: values of these numbers. The second round goes backwards, and so asks some methods for a value before another one has
-#: made it; the third asks them again.
+#: In a round of all methods each has calls with plain values of these numbers, one which was accepted, so many that are
+#: smaller, and one which was refused. The second round goes backwards, and so asks some methods for a value before
+#: another one has made it; the third asks them again.
 _SMALLER, _NEW = 4, ((1001,), (1001, 1002), (1001, 1002))
 
 #: How requests of a stream end otherwise than by a half-close.
@@ -59,8 +59,8 @@ class Interleaving:
     write: Callable[[Evidence], None]
     plain: RequestTable
     given: bool
-    #: By method without a difference: the first call that was answered soon, and all of those that were accepted.
-    _quick: dict[str, ServiceCall] = field(default_factory=dict[str, ServiceCall])
+    #: By method without a difference: the calls that were answered soon, those that were refused and the others.
+    _refused: dict[str, list[ServiceCall]] = field(default_factory=dict[str, list[ServiceCall]])
     _accepted: dict[str, list[ServiceCall]] = field(default_factory=dict[str, list[ServiceCall]])
     #: What was asked, to be asked of fresh pairs.
     _asked: list[Ask] = field(default_factory=list[Ask])
@@ -74,8 +74,8 @@ class Interleaving:
         self._accepted.setdefault(name, [])
         is_quick = all(side.us < _AT_ONCE_S * 1e6 for side in sides)
         if is_quick and not call.deadline and sum(map(len, call.requests)) <= _AT_ONCE_BYTES:
-            self._quick.setdefault(name, call)
-            self._accepted[name] += [call] * all(side.code in _ACCEPTED for side in sides)
+            is_accepted = all(side.code in _ACCEPTED for side in sides)
+            (self._accepted if is_accepted else self._refused).setdefault(name, []).append(call)
 
     def leave_out(self, name: str) -> None:
         """Make no more calls of this method: it differs."""
@@ -84,7 +84,7 @@ class Interleaving:
     def prove(self) -> None:
         """Go through the phases."""
         self._rounds("in rounds of all methods")
-        self._rounds("in rounds of all methods, of two clients in turns", clients=(0, 1))
+        self._rounds("in rounds of all methods, of two clients in turns", clients=(0, 1), rounds=2 * len(_NEW))
         for prove in (self._turns, self._ends, self._at_once):
             for row in map(self.parity.rows.__getitem__, self._accepted):
                 if not self.parity.lost:
@@ -117,25 +117,30 @@ class Interleaving:
         if asked.differs and counts.first_difference is None:
             counts.first_difference = asked.located(self.parity.calls - 1, what)
 
-    def _rounds(self, when: str, clients: Sequence[int] = (0,)) -> None:
-        """Make calls of all methods by turns, so that what a call of one changes shows in answers of another."""
+    def _rounds(self, when: str, clients: Sequence[int] = (0,), rounds: int = len(_NEW)) -> None:
+        """Make calls of all methods by turns, so that what a call of one changes shows in answers of another.
+
+        Of clients each makes the next call, and after the first rounds all calls of the next round.
+        """
         several: list[list[RowCall]] = []
         for name, accepted in self._accepted.items():
-            known = accepted[:_AT_ONCE] or ([self._quick[name]] if name in self._quick else [])
-            if whole := [one for one in known if one.cancel_after is None]:
+            refused = self._refused.get(name, [])[:1]
+            if whole := [one for one in accepted[:_AT_ONCE] if one.cancel_after is None] or refused:
                 row, first = self.parity.rows[name], max(whole, key=lambda one: len(one.messages))
-                few = (first, *islice(smaller(first, requests_stream=row.requests_stream), _SMALLER))
+                few = (first, *islice(smaller(first, requests_stream=row.requests_stream), _SMALLER), *refused)
                 several.append([(row, call) for call in few])
         if self.parity.lost:
             return
-        calls: list[RowCall] = []
-        for number, new in enumerate(_NEW):
-            turn = -1 if number == 1 else 1
+        asked: list[AskedCall] = []
+        for number in range(rounds):
+            nth, calls = number % len(_NEW), list[RowCall]()
+            turn = -1 if nth == 1 else 1
             for few in several[::turn]:
                 row, first = few[0]
-                plain = [replace(first, messages=(self.plain.plain(row.request, at),)) for at in new]
-                calls += [*few, *((row, call) for call in plain)][::turn]
-        found = {one.evidence.method: one for one in reversed(self._ask(calls, clients)) if one.differs}
+                plain = [replace(first, messages=(self.plain.plain(row.request, at),)) for at in _NEW[nth]]
+                calls += [*((row, call) for call in plain), *few][::turn]
+            asked += self._ask(calls, clients if number == nth else clients[number % 2 :][:1])
+        found = {one.evidence.method: one for one in reversed(asked) if one.differs}
         for name in self._of_transport(found.keys()):
             self.take(found.pop(name), when)
         for name in found:
@@ -190,7 +195,7 @@ class Interleaving:
             self.parity.left[f"how {row.name} ends without a half-close"] = "it accepted none that is small and quick"
             return
         for ends, what in _ENDS.items():
-            calls = [(row, ServiceCall(messages, ends=ends))]
+            calls = [(row, ServiceCall(messages if ends == "held" else messages[:_SMALLER], ends=ends))]
             (asked,) = self._ask(calls)
             if ends == "raises" and asked.differs:  # an end that was slow may have come first this time
                 (asked,) = self._ask(calls)

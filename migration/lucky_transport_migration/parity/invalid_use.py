@@ -34,6 +34,8 @@ def wrong_calls(env: VectorEnv) -> Iterator[tuple[str, Call]]:
     shape, n = env.batch_spec.action_shape, env.num_envs
     yield "one env too many", lambda env: env.step(np.zeros((n + 1, *shape[1:]), env.batch_spec.action.dtype))
     yield "one axis too many", lambda env: env.step(_zeros(env)[None])
+    if shape != (one := (1,) * len(shape)):
+        yield "one action for all envs", lambda env: env.step(np.zeros(one, env.batch_spec.action.dtype))
     yield "text as actions", lambda env: env.step(np.full(shape, "left"))
     if np.dtype(env.batch_spec.action.dtype).kind == "f":
         yield "NaN action", lambda env: env.step(_with(_zeros(env), np.nan))

@@ -40,8 +40,8 @@ class RolloutStep:
     """One call of a user: a step with `actions`, or a reset of `mask` (bool (num_envs,)), perhaps with a `seed`, one or
     one per env, and `options`. way: how a step is made, "" = by `step`.
 
-    `actions` are (num_envs, *action shape), packed where they have parts, float64 by the way of that name, and within
-    the bounds where they are written in place: nobody looks at them then.
+    `actions` are (num_envs, *action shape), packed where they have parts, by the way "float64" of that dtype
+    or float16, and within the bounds where they are written in place: nobody looks at them then.
     """
 
     kind: Literal["step", "all", "one", "some"]
@@ -98,7 +98,7 @@ class RolloutPlan:
             return self._reset()
         self._until_reset -= 1
         way = self._ways[self._count // 2 % len(self._ways)] if self._ways and self._count % 2 else ""
-        actions = self._actions("float64" if way == "float64" else None)
+        actions = self._actions(("float64", "float16")[self._count // 40 % 2] if way == "float64" else None)
         if self._count % _REPEATS == 0 and actions.dtype == self._last.dtype:
             actions = self._last.copy()
         self._last = actions

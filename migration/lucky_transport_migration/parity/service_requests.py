@@ -34,7 +34,7 @@ NOT_DRAWN: Mapping[str, str] = {
     "request; deadlines below 2 s": "none are made",
     "gRPC's own services, such as health": "no .proto of yours describes them",
     "clients of grpc.aio (asyncio); unary calls that block, with or without with_call()": "each is made by .future()",
-    "other legal wire forms, as lists of numbers that are not packed": "messages are written as protobuf's Python does",
+    "other wire forms, as lists of numbers that are not packed, and bytes that are no message": "none are written",
     "calls that are under way when the server ends": "it ends when all have ended",
     "what shows after more calls, more items or a longer time": "none has more",
     "what a server does beside its answers, as to files, logs, memory or threads": "no answer tells",

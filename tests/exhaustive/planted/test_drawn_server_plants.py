@@ -16,7 +16,7 @@ pytest.importorskip("grpc_tools")
 
 #: By plant: the method that shows it, and what the report's first difference says.
 PLANTS = {
-    "second client": ("Echo", "of two clients at once"),
+    "second client": ("Echo", "of two clients in turns"),
     "crossed calls": ("Echo", "at once"),
     "requests after the half-close": ("Mark", "no further item came within"),
     "each answer one late": ("Mark", "no further item came within"),
