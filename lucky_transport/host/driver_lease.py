@@ -100,7 +100,7 @@ class Claim(Enum):
     __hash__ = object.__hash__
 
 
-class Move(Enum):
+class LeaseMove(Enum):
     """What comes of a call."""
 
     ACT = "it acts at once"
@@ -111,10 +111,10 @@ class Move(Enum):
 
 
 #: What comes of a call in each state. The host refuses the last two while the lease is not idle.
-MOVES: dict[State, dict[Claim, Move]] = {
-    State.FREE: dict.fromkeys(Claim, Move.TAKE),
-    State.HELD: {Claim.OWN: Move.ACT, Claim.SHARES: Move.JOIN, Claim.ALONE: Move.REPLACE},
-    State.KEPT: {Claim.OWN: Move.ACT, Claim.SHARES: Move.REFUSE, Claim.ALONE: Move.REFUSE},
+MOVES: dict[State, dict[Claim, LeaseMove]] = {
+    State.FREE: dict.fromkeys(Claim, LeaseMove.TAKE),
+    State.HELD: {Claim.OWN: LeaseMove.ACT, Claim.SHARES: LeaseMove.JOIN, Claim.ALONE: LeaseMove.REPLACE},
+    State.KEPT: {Claim.OWN: LeaseMove.ACT, Claim.SHARES: LeaseMove.REFUSE, Claim.ALONE: LeaseMove.REFUSE},
 }
 
 
@@ -222,20 +222,20 @@ class DriverLease:
             return Claim.OWN
         return Claim.ALONE if wants_alone else Claim.SHARES
 
-    def _move(self, key: str) -> Move:
+    def _move(self, key: str) -> LeaseMove:
         return MOVES[self.state][self._claim(key)]
 
     def _may_be_going(self, until: Deadline, last_action_s: float) -> bool:
         """True while the present driver may be about to go: one that has acted is alive, one that attached detaches."""
         has_acted = self._last_action_s != last_action_s
-        return not until.expired and not has_acted and MOVES[self.state][Claim.ALONE] is Move.REPLACE
+        return not until.expired and not has_acted and MOVES[self.state][Claim.ALONE] is LeaseMove.REPLACE
 
     def _take(self, driver: Driver) -> None:
         key = driver.key
-        if self._move(key) is Move.ACT:
+        if self._move(key) is LeaseMove.ACT:
             return
         self._keep({key: one for key, one in self._drivers.items() if not one.is_gone()})
-        if self._move(key) in (Move.ACT, Move.JOIN):
+        if self._move(key) in (LeaseMove.ACT, LeaseMove.JOIN):
             self._keep(self._drivers | {key: driver})
         else:
             self._host_lease = self.host.drive(self._name_of(driver), self.buffers, is_idle=self._is_idle)
@@ -262,7 +262,7 @@ class DriverLease:
 
     def _is_idle(self) -> bool:
         idle_s = time.monotonic() - self._last_action_s
-        is_kept = MOVES[self.state][Claim.ALONE] is Move.REFUSE
+        is_kept = MOVES[self.state][Claim.ALONE] is LeaseMove.REFUSE
         return not is_kept and all(idle_s > one.idle_s or one.is_gone() for one in self._drivers.values())
 
     def exchange(self, control: NDArray[np.uint8] | None) -> int:
