@@ -29,7 +29,7 @@ from lucky_transport.errors import (
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.suite import outcome
 from lucky_transport.testing.trajectories import first_difference, record_env
-from tests.support.waiting import soon, until, until_none_left
+from tests.support.waiting import until, until_none_left
 
 ray: Any = pytest.importorskip("ray")
 Make = Callable[..., VectorEnv]
@@ -50,6 +50,13 @@ def _without_losses(found: Any) -> Any:
 def pid_of(env: Any, actor: int) -> int:
     """The process of an actor."""
     return int(re.findall(r"pid (\d+)", env.transport.places[actor])[0])
+
+
+def kill(env: VectorEnv, actor: int) -> None:
+    """Kill the process of an actor; it is gone when this returns."""
+    pid = pid_of(env, actor)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not _runs(pid))
 
 
 def test_every_autoreset_mode_gives_the_trajectory_of_one_engine(make: Make) -> None:
@@ -85,14 +92,12 @@ def test_a_killed_node_truncates_its_envs_and_the_others_go_on(
         actions = np.full(env.action_space.shape or (), 0.25, np.float32)
         observations, rewards, terminated, truncated, info = env.step(actions)
         expected = alone.step(actions)
+        pids = [pid_of(env, actor) for actor in range(2)]
         nodes.kill()
-        deadline = soon()
+        until(lambda: not all(map(_runs, pids)))  # what ran there takes a moment to die
         last = observations
-        while not info["termination_terms/actor_lost"].any():  # what ran there takes a moment to die
-            assert not deadline.expired
-            last = observations
-            observations, rewards, terminated, truncated, info = env.step(actions)
-            expected = alone.step(actions)
+        observations, rewards, terminated, truncated, info = env.step(actions)
+        expected = alone.step(actions)
         lost = info["termination_terms/actor_lost"]
         assert lost.tolist() in ([True] * 3 + [False] * 2, [False] * 3 + [True] * 2)
         assert info["_termination_terms/actor_lost"].all()
@@ -123,7 +128,7 @@ def test_seeds_for_no_env_are_set_as_one_engine_sets_them(make: Make) -> None:
 def test_an_actor_that_dies_before_a_reset_is_replaced_by_one_that_does_it(make: Make) -> None:
     env = make(TOY)
     env.reset(seed=0)
-    os.kill(pid_of(env, 0), signal.SIGKILL)
+    kill(env, 0)
     with api.make("toy", 5, seed=3, transport="inproc") as alone:
         found = env.reset(seed=9)[0]
         assert found.tobytes() == alone.reset(seed=9)[0].tobytes()
@@ -140,10 +145,9 @@ def test_what_was_lost_starts_again_with_the_seeds_of_the_last_reset(make: Make)
     with api.make("toy", 5, seed=3, transport="inproc") as alone:
         expected = alone.reset(seed=[5, 77, 7, 8, 9])[0]
     for _ in range(2):  # the seeds hold for the second loss too
-        os.kill(pid_of(env, 0), signal.SIGKILL)
-        deadline = soon()
-        while not (lost := env.step(env.action_space.sample())[4]["termination_terms/actor_lost"]).any():
-            assert not deadline.expired
+        kill(env, 0)
+        lost = env.step(env.action_space.sample())[4]["termination_terms/actor_lost"]
+        assert lost.any()
         found = env.step(env.action_space.sample())[0]
         assert found[lost].tobytes() == expected[lost].tobytes()
 
@@ -151,12 +155,10 @@ def test_what_was_lost_starts_again_with_the_seeds_of_the_last_reset(make: Make)
 def test_an_actor_that_takes_longer_to_start_than_a_call_may_take_is_awaited(make: Make) -> None:
     env = make(f'{TOY}&transport=inproc&options={{"start_delay_s":1.0}}', command_timeout_s=0.5, step_timeout_s=0.5)
     env.reset(seed=0)
-    os.kill(pid_of(env, 0), signal.SIGKILL)
+    kill(env, 0)
     env.reset(seed=9)
-    os.kill(pid_of(env, 1), signal.SIGKILL)
-    deadline = soon()
-    while not env.step(env.action_space.sample())[4]["termination_terms/actor_lost"].any():
-        assert not deadline.expired
+    kill(env, 1)
+    assert env.step(env.action_space.sample())[4]["termination_terms/actor_lost"].any()
     env.step(env.action_space.sample())  # resets what was lost
     transport: Any = env.transport
     assert transport.restarts == [1, 1]
@@ -168,10 +170,8 @@ def test_a_close_while_an_engine_starts_leaves_nothing(make: Make) -> None:
     transport: Any = env.transport
     env.reset(seed=0)
     before = _segments_of_actors()
-    os.kill(pid_of(env, 0), signal.SIGKILL)
-    deadline = soon()
-    while not env.step(env.action_space.sample())[4]["termination_terms/actor_lost"].any():
-        assert not deadline.expired
+    kill(env, 0)
+    assert env.step(env.action_space.sample())[4]["termination_terms/actor_lost"].any()
     assert transport.places[0] == ""
     made = until(lambda: _segments_of_actors() - before)
     env.close()
@@ -192,7 +192,7 @@ def _segments_of_actors() -> set[Path]:
 def test_an_actor_that_is_lost_too_often_is_an_error(make: Make) -> None:
     env = make(f"{TOY}&restarts=0&transport=inproc")
     env.reset(seed=0)
-    os.kill(pid_of(env, 1), signal.SIGKILL)
+    kill(env, 1)
     with pytest.raises(PeerDied, match=r"actor 1 \(envs 3 to 4, .*was lost and has been replaced 0 times"):
         env.step(env.action_space.sample())
 
