@@ -59,7 +59,7 @@ def test_an_answer_that_is_kept_over_a_call_of_another_method_is_found(
         is_kept = keeps == self.transport or (keeps == "one of two" and list(kept).index(self) % 2)
         return replace(found, **(before if is_kept else now))
 
-    outcome = prove(answer=remembers)
+    outcome = prove(count=20, answer=remembers)
     assert (outcome.first_difference is not None) == (keeps == "shm"), outcome.sentence
     assert ("in rounds of all methods" in outcome.sentence) == (keeps == "shm")
     assert (f"what other calls change in answers of /lab.Desk/{reads}" in outcome.left) == (keeps == "one of two")
@@ -88,6 +88,24 @@ def test_what_calls_leave_behind_is_found(what: str, prove: Callable[..., Servic
     outcome = prove(count=20, answer=counts)
     assert not outcome.equal
     assert when in outcome.sentence
+    assert "total" in outcome.sentence
+
+
+def test_equal_calls_at_once_that_are_taken_for_one_are_found(prove: Callable[..., ServiceParity]) -> None:
+    total, made = Counter[Desk](), set[tuple[bytes | str, ...]]()
+
+    def takes_for_one(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        """Count the calls of one method, of equal ones at once in shared memory the first. Others tell the number."""
+        if row.name.endswith("Echo"):
+            return replace(found, trailing=(("total", str(total[self])),))
+        batch = threading.current_thread().name.rpartition("_")[0]
+        is_again = bool(batch) and (batch, row.name, *requests) in made
+        made.add((batch, row.name, *requests))
+        total[self] += self.transport != CANDIDATE or not is_again
+        return found
+
+    outcome = prove(count=30, answer=takes_for_one)
+    assert "after calls at once" in outcome.sentence
     assert "total" in outcome.sentence
 
 
@@ -213,6 +231,6 @@ def test_trailing_metadata_of_a_refused_call_that_comes_again_is_found(prove: Ca
         is_told = bool(before) and self.transport == CANDIDATE
         return replace(found, trailing=(*found.trailing, ("why", before))) if is_told else found
 
-    outcome = prove(count=100, answer=repeats)
+    outcome = prove(count=60, answer=repeats)
     assert "in rounds of all methods" in outcome.sentence
     assert "why" in outcome.sentence

@@ -3,16 +3,18 @@
     phase       what is asked                                               of                 a difference counts where
     rounds      an accepted call, smaller ones and plain ones, by turns     all methods        the transport makes it
                 the same, of two clients call by call and round by round    all methods        the transport makes it
+    keys        a call without the metadata given, and with other values    each method        it is seen
     turns       each request sent when the item before it has come          stream to stream   it is seen
     ends        half-closed only when it has ended, or its iterator raises  stream to any      it is seen
     at once     up to eight accepted calls, of one client and of two        each method        the transport makes it
                 the same, a call of each method                             all methods        the transport makes it
-    keys        a call without the metadata given, and with other values    each method        it is seen
+    rounds      after equal calls at once                                   all methods        the transport makes it
     rounds      after calls that were cancelled while their handler ran     all methods        the transport makes it
     rounds      of two clients in turns that have connected anew            all methods        the transport makes it
 
 The transport makes it: it is there on a fresh pair too, and on no two servers on ports; each is asked all that was
-asked before. A method whose answers differ so without a transport is mixed: no later phase counts a difference of it.
+asked before. A method whose answers in rounds differ without a transport is mixed: no later phase counts one of it.
+Calls at once excuse no others: servers on ports get them in both orders, and what hangs on that shows in rounds.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from lucky_transport_migration.parity.service_call import ServiceCall, smaller
 from lucky_transport_migration.parity.service_pair import ROUNDS, RowCall, ServerPair
 from lucky_transport_migration.parity.service_parity import ServiceParity
 
-Ask = Callable[[ServerPair], Sequence[AskedCall]]
+#: Asks a pair; returns what counts, None = nothing of it.
+Ask = Callable[[ServerPair], Sequence[AskedCall] | None]
 
 _ACCEPTED = ("OK", CANCELLED)
 #: Of calls at once: how many, and what each has at most, in bytes and seconds.
@@ -85,6 +88,10 @@ class Interleaving:
         """Go through the phases."""
         self._rounds("in rounds of all methods")
         self._rounds("in rounds of all methods, of two clients in turns", clients=(0, 1), rounds=2 * len(_NEW))
+        chosen = [(self.parity.rows[name], one) for name, calls in self._accepted.items() for one in calls[-1:]]
+        for client, how in ((2, "without the given metadata"), (3, "with other values of it")) if self.given else ():
+            for asked in self._ask(chosen, (client,)):
+                self.take(asked, how)
         for prove in (self._turns, self._ends, self._at_once):
             for row in map(self.parity.rows.__getitem__, self._accepted):
                 if not self.parity.lost:
@@ -92,15 +99,12 @@ class Interleaving:
                     self.parity.look(row.name, self.pair.ended())
         if self.parity.lost:
             return
-        chosen = [(self.parity.rows[name], one) for name, calls in self._accepted.items() for one in calls[-1:]]
         if len(self.parity.rows) > 1:
             self._together(chosen[:_AT_ONCE], "calls of different methods at once")
-        for client, how in ((2, "without the given metadata"), (3, "with other values of it")) if self.given else ():
-            for asked in self._ask(chosen, (client,)):
-                self.take(asked, how)
         unary = [(row, call) for row, call in chosen if not (row.stream or row.requests_stream)]
         for leave, when in (
-            (partial(ServerPair.cancel, calls=unary), "after calls at once, without an end and cancelled"),
+            (partial(ServerPair.repeat, calls=chosen), "after calls at once and without an end"),
+            (partial(ServerPair.cancel, calls=unary), "after cancelled calls"),
             (ServerPair.connect_anew, "of two clients that have connected anew"),
         ):
             self._asked.append(leave)
@@ -141,32 +145,32 @@ class Interleaving:
                 calls += [*((row, call) for call in plain), *few][::turn]
             asked += self._ask(calls, clients if number == nth else clients[number % 2 :][:1])
         found = {one.evidence.method: one for one in reversed(asked) if one.differs}
-        for name in self._of_transport(found.keys()):
-            self.take(found.pop(name), when)
-        for name in found:
-            self.parity.left[f"what other calls change in answers of {name}"] = self._mixed[name]
-            self.parity.look(name, self.pair.ended())
+        self._mixed |= self._excuses(found.keys())
+        for name, one in found.items():
+            self.take(one, when)
+            if name in self._mixed:
+                self.parity.left[f"what other calls change in answers of {name}"] = self._mixed[name]
+                self.parity.look(name, self.pair.ended())
 
-    def _of_transport(self, names: Collection[str], also: Ask | None = None) -> set[str]:
-        """Return the methods in whose answers the transport makes a difference: none is there on two servers on ports,
-        be they fresh or asked all drawn calls first, and one is on such a fresh pair. also: what else must not differ
-        on ports.
+    def _excuses(self, names: Collection[str], also: Ask | None = None) -> dict[str, str]:
+        """Return the methods in whose answers the transport makes no difference, and why: there is one on two servers
+        on ports, fresh ones or asked all drawn calls first, or none on such a fresh pair. also: calls at once.
         """
-        wanted = set(names) - self._mixed.keys()
+        excused = {name: why for name, why in self._mixed.items() if name in names}
         for other, is_drawn in ((CONTROL, False), (CONTROL, True), (CANDIDATE, True)):
+            wanted, differing = set(names) - excused.keys(), set[str]()
             if not wanted:
                 break
             with self.fresh(other) as pair:
                 if is_drawn:
                     self.drawn(pair)
-                asked = [*self._asked, *([also] if also and other == CONTROL else [])] * ROUNDS
-                differing = {one.evidence.method for ask in asked for one in ask(pair) if one.differs}
-            excused, why = wanted & differing, "two servers on ports differ so too"
-            if other == CANDIDATE:
-                excused, why = wanted - differing, "on fresh servers it does not differ"
-            self._mixed |= dict.fromkeys(excused, why)
-            wanted -= excused
-        return wanted
+                for ask in [*self._asked, *([also] if also else [])] * ROUNDS:
+                    differing |= {one.evidence.method for one in ask(pair) or () if one.differs}
+                    if wanted <= differing:
+                        break
+            why = "two servers on ports differ so too" if other == CONTROL else "on fresh servers it does not differ"
+            excused |= dict.fromkeys(wanted & differing if other == CONTROL else wanted - differing, why)
+        return excused
 
     def _turns(self, row: ServiceMethod) -> None:
         """Make an accepted call with each request sent after an item, so that one which comes late is found.
@@ -220,18 +224,17 @@ class Interleaving:
             return
         for clients, of in ((1, "at once"), (2, "of two clients at once")):
             ask = partial(ServerPair.ask_at_once, calls=calls, clients=clients)
-            self._asked.append(ask)
-            found = [one for one in ask(self.pair) if one.differs]
-            if not found:
+            self._asked.append(lambda pair, ask=ask: ask(pair) and None)  # their order excuses no other call
+            found = (one for one in ask(self.pair) if one.differs)
+            asked = min(found, key=lambda one: one.evidence.method in self._mixed, default=None)
+            if asked is None:
                 continue
-            asked = min(found, key=lambda one: one.evidence.method in self._mixed)
-            name = asked.evidence.method
-            if self.pair.ask(self.parity.rows[name], asked.call).differs:
+            if self.pair.ask(self.parity.rows[name := asked.evidence.method], asked.call).differs:
                 self.parity.left[what] = "calls before them changed the server's answers; the last rounds look at that"
-            elif self._of_transport([name], partial(ServerPair.in_both_orders, calls=calls)):
-                self.take(asked, of)
+            elif why := self._excuses([name], ask).get(name):
+                self.parity.left[what] = f"the server's answers hang on which of them comes first: {why}"
             else:
-                self.parity.left[what] = f"the server's answers hang on which of them comes first: {self._mixed[name]}"
+                self.take(asked, of)
             return
 
     def _ask(self, calls: Sequence[RowCall], clients: Sequence[int] = (0,)) -> list[AskedCall]:

@@ -93,37 +93,42 @@ class ServerPair:
         return self._compared(row, call, *(outcomes[::-1] if reverse else outcomes))
 
     def ask_at_once(self, calls: Sequence[RowCall], *, clients: int) -> list[AskedCall]:
-        """Ask both all the calls at once, from one client or from two in turns, and compare call by call."""
+        """Ask both all the calls at once, from one client or from two in turns, and compare call by call.
+
+        Two servers on ports are asked one by one too, one of them backwards, as calls at once may come in any order.
+        """
 
         def ask(server: RunningServer) -> list[CallOutcome]:
             callers = [server.clients[at % clients] for at in range(len(calls))]
             with ThreadPoolExecutor(len(calls)) as pool:
                 return list(pool.map(self._alone, callers, *zip(*calls, strict=True)))
 
-        return self._each(calls, *map(ask, self._servers))
-
-    def in_both_orders(self, calls: Sequence[RowCall]) -> list[AskedCall]:
-        """Ask one server the calls one by one and the other one backwards, and compare call by call."""
+        found = self._each(calls, *map(ask, self._servers))
+        if self.other != CONTROL:
+            return found
         one, other = (server.clients[0] for server in self._servers)
         ahead = [self._alone(one, *call) for call in calls]
         back = [self._alone(other, *call) for call in calls[::-1]]
-        return self._each(calls, ahead, back[::-1])
+        return found + self._each(calls, ahead, back[::-1])
 
-    def cancel(self, calls: Sequence[RowCall]) -> list[AskedCall]:
+    def repeat(self, calls: Sequence[RowCall]) -> None:
+        """Make each call four times at once; nothing of them is compared."""
+        for call in calls:
+            self.ask_at_once([call] * 4, clients=1)
+
+    def cancel(self, calls: Sequence[RowCall]) -> None:
         """Cancel each call, one by one, where its handler takes longer than a moment; nothing of them is compared."""
         for server in self._servers:
             for row, call in calls:
                 given = {"metadata": call.metadata, "timeout_s": self._patience_s(row), "cancel_after_s": _CANCELLED_S}
                 server.clients[0].ask(row, call.requests, **given)
         time.sleep(_CANCELLED_S)  # a handler that runs on ends meanwhile, or is slow
-        return []
 
-    def connect_anew(self) -> list[AskedCall]:
+    def connect_anew(self) -> None:
         """Close the connections of both clients; their next calls make new ones."""
         for server in self._servers:
             for client in server.clients:
                 client.disconnect()
-        return []
 
     def _each(self, calls: Sequence[RowCall], *sides: list[CallOutcome]) -> list[AskedCall]:
         return [self._compared(row, call, *pair) for (row, call), *pair in zip(calls, *sides, strict=True)]
