@@ -223,11 +223,10 @@ def watch(serve: Serve) -> Iterator[Callable[..., tuple[Bridge, GameStreamClient
 
 
 def test_a_reader_that_pauses_finds_the_present(watch: Any) -> None:
-    bridge, stream = watch(rate=0, map="ridge.oramap", bots="brutal")
+    _, stream = watch(rate=0, map="ridge.oramap", bots="brutal")
     paused = stream.latest().tick
-    until(lambda: bridge.state().tick > paused + 600)
-    assert stream.latest(0).tick > paused + 300  # what was on the way, not what piled up meanwhile
-    assert stream.dropped > 0
+    until(lambda: stream.dropped > 300)
+    assert stream.latest(0).tick > paused + 300
 
 
 def test_a_reader_waits_no_longer_than_its_deadline(watch: Any) -> None:
