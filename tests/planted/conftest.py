@@ -37,6 +37,7 @@ def prove(described: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any
     from tests.planted.desk import Answer, Desk, Plant
 
     monkeypatch.setattr(service_pair, "RunningServer", Desk)
+    monkeypatch.setattr(service_pair, "_REST_S", 0.0)
 
     def prove(plant: Plant = Desk.plant, method: str = "Desk/*", answer: Answer = Desk.answer, **given: Any) -> Any:
         monkeypatch.setattr(Desk, "plant", staticmethod(plant))

@@ -78,7 +78,12 @@ PLANTS: dict[str, tuple[Any, ...]] = {
     "list cut at 2": (cut(2), "list"),
     "list cut at 99": (cut(99), "list"),
     "list cut at 1000": (cut(1000), "list"),
+    "a list of zeros lost": (each(lambda note: any(note.list) or (note.list[1:] and note.ClearField("list"))), "list"),
     "map cut at 5": (each(_few_counts), "counts"),
+    "bytes of 8 to 48 KiB cut": (
+        each(lambda note: 2**13 < len(note.blob) < 3 * 2**14 and setattr(note, "blob", note.blob[: 2**13])),
+        "blob",
+    ),
     "bytes cut at 64 KiB": (each(lambda note: setattr(note, "blob", note.blob[: 2**16])), "blob"),
     "text cut at 1 MiB": (each(lambda note: setattr(note, "text", note.text[: 2**20])), "text"),
     "last request lost": (lambda seen: _without(seen.notes, 5) if len(seen.notes) > 5 else None, ADD, "requests ["),

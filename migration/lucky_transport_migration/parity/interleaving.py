@@ -9,7 +9,7 @@
     at once     up to eight accepted calls, of one client and of two        each method        the transport makes it
                 the same, a call of each method                             all methods        the transport makes it
     rounds      after equal calls at once                                   all methods        the transport makes it
-    rounds      after calls that were cancelled while their handler ran     all methods        the transport makes it
+    rounds      after calls cancelled while their handler ran, and a pause  all methods        the transport makes it
     rounds      of two clients in turns that have connected anew            all methods        the transport makes it
 
 The transport makes it: it is there on a fresh pair too, and on no two servers on ports; each is asked all that was
@@ -104,7 +104,7 @@ class Interleaving:
         unary = [(row, call) for row, call in chosen if not (row.stream or row.requests_stream)]
         for leave, when in (
             (partial(ServerPair.repeat, calls=chosen), "after calls at once and without an end"),
-            (partial(ServerPair.cancel, calls=unary), "after cancelled calls"),
+            (partial(ServerPair.cancel, calls=unary), "after cancelled calls and a pause"),
             (ServerPair.connect_anew, "of two clients that have connected anew"),
         ):
             self._asked.append(leave)

@@ -21,7 +21,7 @@ from lucky_transport_migration.catalogue.descriptors import class_of
 from lucky_transport_migration.compare.message_fields import is_repeated, kind_of, map_value, name_of
 
 #: Bytes of values that are large.
-SIZES = (2**16 + 1, 2**20 + 1)
+SIZES = (2**14 + 1, 2**16 + 1, 2**20 + 1)
 
 
 def _of_bits(pattern: int, code: str = "d") -> float:
@@ -89,8 +89,7 @@ def drawn_value(random: Random, kind: str) -> Any:
         value = random.getrandbits(random.randint(1, bits - is_signed))
         return ~value if is_signed and random.random() < 0.5 else value
     if kind in ("f32", "f64"):
-        is_wide = kind == "f64"
-        return _of_bits(random.getrandbits(64 if is_wide else 32), "d" if is_wide else "f")
+        return _of_bits(random.getrandbits(64)) if kind == "f64" else _of_bits(random.getrandbits(32), "f")
     if kind == "bool":
         return random.random() < 0.5
     most = random.randrange(40)
@@ -277,7 +276,7 @@ class RequestTable:
         if field.shape == "map":
             each = {key: items[at % len(items)] for at, key in enumerate(CASES[field.key])}
         many = [self._several(field, range(_MANY), depth)] if depth == 0 else []
-        return [None, each, self._several(field, (3, 1, 2), depth), *many]
+        return [None, each, _shaped(field, items[:1] * 7), self._several(field, (3, 1, 2), depth), *many]
 
     def _items(self, field: _Field, depth: int) -> list[Any]:
         """Return the cases of one item of a field."""

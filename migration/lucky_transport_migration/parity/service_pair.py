@@ -32,8 +32,9 @@ _HELD_S = 0.5
 #: A method that so many times came to no end within its deadline, as an endless stream does, has a tenth of it from
 #: then on, and is left after so many items.
 _WAITS, _FEW = 3, 3
-#: A call is cancelled after so many seconds, when a handler of more than that has surely begun.
-_CANCELLED_S = 0.1
+#: A call is cancelled after so many seconds, when a handler of more than that has surely begun. Then all rest for so
+#: many: a handler that runs on ends meanwhile.
+_CANCELLED_S, _REST_S = 0.1, 3.0
 #: How often two servers on ports are asked the same before they count as answering alike.
 ROUNDS = 5
 
@@ -117,12 +118,12 @@ class ServerPair:
             self.ask_at_once([call] * 4, clients=1)
 
     def cancel(self, calls: Sequence[RowCall]) -> None:
-        """Cancel each call, one by one, where its handler takes longer than a moment; nothing of them is compared."""
+        """Cancel each call, one by one, where its handler takes longer than a moment, and rest; nothing is compared."""
         for server in self._servers:
             for row, call in calls:
                 given = {"metadata": call.metadata, "timeout_s": self._patience_s(row), "cancel_after_s": _CANCELLED_S}
                 server.clients[0].ask(row, call.requests, **given)
-        time.sleep(_CANCELLED_S)  # a handler that runs on ends meanwhile, or is slow
+        time.sleep(_REST_S)
 
     def connect_anew(self) -> None:
         """Close the connections of both clients; their next calls make new ones."""

@@ -1,10 +1,11 @@
 """The proof of a service of a team's own: one server on a port, one in shared memory, the same calls to both.
 
-Each method gets drawn calls until one is answered differently. Then two fresh servers on ports are asked the same: a
-server that differs from itself says nothing of a transport. If it does not, the smallest call that differs is looked
-for, on a fresh pair that is asked the same calls of the method first. Calls of a recording are made in their order, all
-of them, and where one differs, on two fresh servers on ports as well. The last call of each method has a deadline that
-is over. What accepted calls do to each other is looked at in the end: see interleaving.py.
+Each method gets drawn calls until one is answered differently. Then two fresh servers on ports are asked the same, the
+calls of the methods before it too: a server that differs from itself says nothing of a transport. If it does not, the
+smallest call that differs is looked for, on a fresh pair that is asked the same calls of the method first. Calls of a
+recording are made in their order, all of them, and where one differs, on two fresh servers on ports as well. The last
+call of each method has a deadline that is over. What accepted calls do to each other is looked at in the end: see
+interleaving.py.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ class ServiceProof:
         later.leave_out(row.name)
         counts = parity.methods[row.name]
         number = first + counts.compared - 1
-        with self._pair(CONTROL) as twins:
+        with self._pair(CONTROL) as twins:  # what another method has stored may differ too
+            self._ask_drawn(list(parity.rows.values())[: list(parity.rows).index(row.name)], twins)
             noise = self._examine(row, twins, drawn)
         if noise is not None:
             self._write(replace(noise.evidence, kind="aa"))

@@ -29,9 +29,9 @@ NOT_DRAWN: Mapping[str, str] = {
     "requests above 1 MiB, and most sizes below it; messages nested more than three deep": "none are drawn",
     "other numbers of closed enums; an Any of a type within another one, of more than 12 types, or large": "none are",
     "extensions (proto2) of messages within a request, and all cases of those of a request": "each has a plain value",
-    "more than eight calls at once, or many of several methods; more than two clients, or other processes": "none are",
-    "pauses between calls or in a stream; readers slower than a stream; waits for items or headers before the first "
-    "request; deadlines below 2 s": "none are made",
+    "more than eight calls at once, many of several methods, or beside a stream; more than two clients": "none are",
+    "pauses of more than 3 s between calls, any in a stream; readers slower than a stream; waits for items or headers"
+    " before the first request; deadlines below 2 s; clients in other processes": "none are made",
     "gRPC's own services, such as health": "no .proto of yours describes them",
     "clients of grpc.aio (asyncio); unary calls that block, with or without with_call()": "each is made by .future()",
     "other wire forms, as lists of numbers that are not packed, and bytes that are no message": "none are written",
