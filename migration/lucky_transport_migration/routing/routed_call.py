@@ -40,7 +40,7 @@ _log = logging.getLogger("lucky_transport")
 #: Why there is no second answer to a call that changes something.
 CHANGES = "it may change the world and is not made twice"
 OWN = "nothing says that it is a read, so it is not made twice"
-_DROPPED = "grpc.aio drops those that it reads after the status of a call that failed"
+_DROPPED = "gRPC may read them after the status, and grpc.aio drops them then where a call failed"
 _MOVED = "the world changed before both had answered"
 
 #: Codes of a transport in trouble: they are no matter of what the world was like.

@@ -78,10 +78,12 @@ def _ending_of_ours(state: CallState, _: float) -> Ending | None:
 
 def _ending_of_grpc(state: Any, within_s: float) -> Ending | None:
     with state.condition:
-        if state.code is None:
+        # gRPC may read the headers after the status: without time to wait for them the call is not over.
+        if state.code is None or (state.initial_metadata is None and not within_s):
             return None
-        state.condition.wait_for(lambda: state.initial_metadata is not None, within_s)
-        return _ending(state.code, state.details, state.initial_metadata, state.trailing_metadata)
+        knows_headers = state.condition.wait_for(lambda: state.initial_metadata is not None, within_s)
+        found = _ending(state.code, state.details, state.initial_metadata, state.trailing_metadata)
+        return replace(found, knows_headers=knows_headers)
 
 
 def _ending(code: Any, details: str | bytes | None, headers: Any, trailing: Any) -> Ending:

@@ -93,6 +93,20 @@ async def test_status_details_and_metadata_of_both_are_noted(
             assert outcome.trailing == (("tail-bin", b"\x00"),)
 
 
+def test_headers_of_a_stream_without_items_are_compared(serve: Any, policy: Any) -> None:
+    """Over gRPC they may be read after the status, when the next call begins already."""
+
+    def nothing(request: Any, context: Any) -> Iterator[bytes]:
+        context.send_initial_metadata((("belt", "running"),))
+        yield from ()
+
+    policy.default = Decision("grpc", "shm", "shadow")
+    with serve({"unary_stream Nothing": nothing}).channel() as channel:
+        for _ in range(300):
+            assert list(channel.unary_stream("/t.Test/Nothing")(b"")) == []
+    assert {one.primary.headers for one in policy.wait(300)} == {(("belt", "running"),)}
+
+
 @DECISIONS
 def test_a_response_beside_an_error_is_nobodys_answer(serve: Any, policy: Any, decision: Decision) -> None:
     def refuse(request: Any, context: Any) -> bytes:
