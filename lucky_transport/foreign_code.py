@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,17 @@ class foreign_code:  # noqa: N801 - no generator, see `within_limits`
                 raise_wire_error(self._engine, self._what, error)
         finally:
             del error  # its traceback holds this frame
+
+
+def import_problem(module: str) -> str:
+    """Import a module that is optional. Return why it cannot be imported, whatever the reason; "" where it is there."""
+    try:
+        importlib.import_module(module)
+    except BaseException as error:
+        if is_interruption(error):
+            raise
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def run_unwaited(what: str, call: Callable[..., object], *args: Any) -> None:

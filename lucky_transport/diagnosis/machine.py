@@ -10,13 +10,13 @@ import platform
 import resource
 import stat
 import sys
-from importlib import util
 
 from lucky_transport.config import load_settings, runtime_directories
 from lucky_transport.cuda import libcuda
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, DeviceError, plural
+from lucky_transport.foreign_code import import_problem
 
 #: An engine with shm and gRPC endpoints holds some twenty descriptors; a trainer with 64 gRPC channels some hundred.
 _FEW_FILES = 256
@@ -101,7 +101,8 @@ def cuda_driver(roots: Roots) -> Check:
     which devices it sees; without one everything else works.
     """
     name = "gpu"
-    torch = "PyTorch is installed" if util.find_spec("torch") else "PyTorch is not installed"
+    why = import_problem("torch")
+    torch = f"PyTorch cannot be imported: {why}" if why else "PyTorch is installed"
     try:
         driver = libcuda.load_driver()
     except DeviceError as error:

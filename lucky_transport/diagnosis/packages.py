@@ -5,7 +5,6 @@ And checks of it against what the metadata of this distribution requires: versio
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from importlib import metadata
 
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.errors import TransportError
+from lucky_transport.foreign_code import import_problem
 from lucky_transport.hookspecs import CommandInfo, EngineInfo, TransportInfo
 from lucky_transport.registry import Registry, load, registry
 from lucky_transport.version import install_command
@@ -25,10 +25,11 @@ _COLLECTIONS = ("all", "dev", "docs", "migration")
 
 _ABSENT = " is not installed"
 
-#: Packages of generated code, which raises at import beside a protobuf that is older than its own.
-_RAISING = {
+#: Packages that are done without where their import fails: what says so elsewhere is a line of a log at most.
+_DONE_WITHOUT = {
     "grpcio-health-checking": "grpc_health.v1.health",
     "grpcio-reflection": "grpc_reflection.v1alpha.reflection",
+    "prometheus-client": "prometheus_client",
 }
 
 
@@ -112,11 +113,8 @@ def _unmet(requirement: Requirement) -> str:
         return f"{requirement.name} {version} is installed, needed is >={requirement.at_least}"
     if requirement.below and _release(version) >= _release(requirement.below):
         return f"{requirement.name} {version} is installed, needed is <{requirement.below}"
-    try:
-        importlib.import_module(_RAISING.get(requirement.name, __name__))
-    except Exception as error:
-        return f"{requirement.name} {version} cannot be imported: {error}"
-    return ""
+    why = import_problem(_DONE_WITHOUT.get(requirement.name, __name__))
+    return f"{requirement.name} {version} cannot be imported: {why}" if why else ""
 
 
 def versions(roots: Roots) -> Check:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lucky_transport.cuda import libcuda
 from lucky_transport.cuda.memory import DeviceArray
 from lucky_transport.errors import ConfigError, DeviceError, LocalProtocolError, MissingExtra, SpecError
+from lucky_transport.foreign_code import import_problem
 from lucky_transport.transport import Frame, Transport
 
 #: Observations up to this size are copied to a GPU as `torch.from_numpy(...).to(device)` copies them. Of the device in
@@ -35,7 +36,11 @@ class TorchObservations:
                 f"the observations of engine {spec.engine!r} have parts, a tensor has none",
                 hint="use torch.from_numpy on the arrays that step() returns",
             )
-        self._torch = _import_torch()
+        if why := import_problem("torch"):
+            raise MissingExtra(f"observations_torch needs PyTorch ({why})", hint="pip install torch")
+        import torch  # pyright: ignore[reportMissingImports] - optional, and large
+
+        self._torch: Any = torch
         self._transport = transport
         self._copies = copies
         self._slots = transport.observation_slots
@@ -179,14 +184,6 @@ def _wait(readers: list[tuple[Callable[[], object], object]]) -> None:
     for wait, _ in readers:
         wait()
     readers.clear()
-
-
-def _import_torch() -> Any:
-    try:
-        import torch  # pyright: ignore[reportMissingImports] - optional, and large
-    except Exception as error:  # not there, or without a library that it loads
-        raise MissingExtra(f"observations_torch needs PyTorch ({error})", hint="pip install torch") from error
-    return torch
 
 
 def _writable(rows: NDArray[Any]) -> NDArray[Any]:

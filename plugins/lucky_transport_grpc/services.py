@@ -16,6 +16,7 @@ from typing import Any
 from google.protobuf import descriptor_pool
 
 from lucky_transport.errors import Busy, EngineFailed, TransportError
+from lucky_transport.foreign_code import import_problem
 from lucky_transport.host.agent_step import StepOptions, StepResponses
 from lucky_transport.host.agents import Agents
 from lucky_transport.host.host import Host
@@ -88,11 +89,11 @@ def _add_discovery(server: Any, services: Sequence[str], switch: ServiceSwitch) 
 
 
 def _add_health(server: Any, services: Sequence[str], switch: ServiceSwitch) -> tuple[list[str], Callable[[], None]]:
-    try:
-        from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-    except Exception as error:  # not there, or beside a protobuf that it raises at
-        _log.warning("grpc: no health service (%s); %s", error, install_command(_EXTRA))
+    if why := import_problem("grpc_health.v1.health"):
+        _log.warning("grpc: no health service (%s); %s", why, install_command(_EXTRA))
         return [], lambda: None
+    from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
     servicer: Any = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
     states: Any = health_pb2.HealthCheckResponse
@@ -108,11 +109,11 @@ def _add_health(server: Any, services: Sequence[str], switch: ServiceSwitch) -> 
 
 def _add_reflection(server: Any, services: Callable[[], Sequence[str]]) -> None:
     """services: returns the names of those that are on."""
-    try:
-        from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
-    except Exception as error:  # see `_add_health`
-        _log.warning("grpc: no reflection (%s); %s", error, install_command(_EXTRA))
+    if why := import_problem("grpc_reflection.v1alpha.reflection"):
+        _log.warning("grpc: no reflection (%s); %s", why, install_command(_EXTRA))
         return
+    from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+
     pools: Any = _Pools()
 
     class Reflection(reflection_pb2_grpc.ServerReflectionServicer):

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
-from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from lucky_transport.call import Metadata
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, MissingExtra, NotReachable, printable
-from lucky_transport.registry import load
+from lucky_transport.foreign_code import import_problem
 
-_OWNER = "the description of a service"
 _PATIENCE_S = 10.0
 #: For all files that a server describes.
 _DESCRIBING_S = 30.0
@@ -45,9 +44,7 @@ def file_set_from(source: str, folders: Iterable[Path] = (), metadata: Metadata 
 
 
 def _from_proto(path: Path, folders: Iterable[Path]) -> bytes:
-    spec = _spec_of("grpc_tools", "grpcio-tools", "give a descriptor set")
-    assert spec.submodule_search_locations is not None
-    known = Path(spec.submodule_search_locations[0]) / "_proto"
+    known = Path(_imported("grpc_tools", "grpcio-tools", "give a descriptor set").__path__[0]) / "_proto"
     with tempfile.TemporaryDirectory() as scratch:
         written = Path(scratch) / "services.binpb"
         command = [sys.executable, "-m", "grpc_tools.protoc", "--include_imports", f"--descriptor_set_out={written}"]
@@ -59,15 +56,14 @@ def _from_proto(path: Path, folders: Iterable[Path]) -> bytes:
         return written.read_bytes()
 
 
-def _spec_of(module: str, package: str, instead: str) -> ModuleSpec:
-    """Return where a module lies; raises MissingExtra, with the package that has it and another way."""
-    spec = importlib.util.find_spec(module)
-    if spec is None:
+def _imported(module: str, package: str, instead: str) -> ModuleType:
+    """Return a module; raises MissingExtra, with the package that has it and another way."""
+    if why := import_problem(module):
         raise MissingExtra(
-            f"{_OWNER} needs the package {package!r}, which is not installed",
+            f"the description of a service needs the package {package!r} ({why})",
             hint=f"pip install {package}, or {instead}",
         )
-    return spec
+    return importlib.import_module(module)
 
 
 def _from_server(source: str, metadata: Metadata) -> bytes:
@@ -76,8 +72,8 @@ def _from_server(source: str, metadata: Metadata) -> bytes:
         raise ConfigError(
             f"{source}: reflection is asked for over gRPC", hint="give the server's port: grpc://host:port"
         )
-    _spec_of("grpc_reflection", "grpcio-reflection", "give the service's .proto")
-    stub = load("grpc_reflection.v1alpha.reflection_pb2_grpc:ServerReflectionStub", owner=_OWNER)
+    module = "grpc_reflection.v1alpha.reflection_pb2_grpc"
+    stub = _imported(module, "grpcio-reflection", "give the service's .proto").ServerReflectionStub
     import grpc  # reflection has brought it
     from google.protobuf.message import DecodeError
 

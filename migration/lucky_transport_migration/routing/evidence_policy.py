@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lucky_transport.errors import ConfigError, MissingExtra
+from lucky_transport.errors import ConfigError
 from lucky_transport.fork import on_child
 from lucky_transport.registry import load
 from lucky_transport.routing import Decision
@@ -208,7 +208,7 @@ def _open_metrics(port: int, tell: Callable[[str], None]) -> Metrics | None:
     """Return the metrics of the process, served where a port is given; None where their library is missing."""
     try:
         return load("lucky_transport_migration.evidence.metrics:open_metrics", owner="metrics", extra="metrics")(port)
-    except (MissingExtra, OSError) as error:
+    except (ImportError, OSError) as error:
         if port:
             tell(f"no metrics at port {port}: {error}")
         return None

@@ -1,10 +1,11 @@
 """The suites of commands and of training, and the engine that they measure: a wrong answer is told."""
 
 import importlib.util
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -122,14 +123,10 @@ def test_the_loops_run_over_each_transport_in_process_and_unchanged_under_the_la
 
 
 def test_without_luckyrobots_there_is_no_luckyenv_loop_and_a_note_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = importlib.util.find_spec
-
-    def without(name: str) -> Any:
-        return None if name == "luckyrobots" else installed(name) or object()
-
-    monkeypatch.setattr(programs.importlib.util, "find_spec", without)
+    monkeypatch.setitem(sys.modules, "mujoco", ModuleType("mujoco"))
+    monkeypatch.setitem(sys.modules, "luckyrobots", None)
     prepared = prepare(("grpc", "shm"), None, rounds=1, quick=True)
-    assert "no LuckyEnv training loop: luckyrobots is not installed" in prepared.notes
+    assert prepared.notes[0].startswith("no LuckyEnv training loop: ModuleNotFoundError: import of luckyrobots")
     assert all(case.what != "luckyenv" for case in prepared.cases)
 
 

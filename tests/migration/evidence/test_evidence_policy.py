@@ -12,6 +12,7 @@ import urllib.request
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -466,10 +467,13 @@ def test_a_port_that_is_taken_is_said_and_the_policy_works(project: Any, both: B
     assert len(project.evidence) == 1
 
 
+@pytest.mark.parametrize(
+    ("found", "why"), [(None, "[metrics]'"), (ModuleType("prometheus_client"), "(unknown location)")]
+)
 def test_without_prometheus_client_nothing_is_counted_and_only_a_port_makes_that_worth_saying(
-    project: Any, both: Both, monkeypatch: pytest.MonkeyPatch
+    found: ModuleType | None, why: str, project: Any, both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    monkeypatch.setitem(sys.modules, "prometheus_client", found)
     monkeypatch.delitem(sys.modules, metrics.__name__)
     project.policy(metrics=None).close()
     assert project.told == []
@@ -478,5 +482,5 @@ def test_without_prometheus_client_nothing_is_counted_and_only_a_port_makes_that
     policy.note(both([JOINTS], [JOINTS]))
     policy.close()
     assert project.told[0].startswith("no metrics at port 9: ")
-    assert project.told[0].endswith("[metrics]'")
+    assert project.told[0].endswith(why)
     assert len(project.evidence) == 1

@@ -1,6 +1,5 @@
 """A server takes its address for itself, tells where it is and what it offers, and leaves nothing behind."""
 
-import builtins
 import logging
 import os
 import socket
@@ -236,14 +235,8 @@ def test_a_service_that_is_off_is_neither_listed_nor_serving(serve: Serve, stub:
 def test_without_their_packages_the_server_serves_and_says_so(
     serve: Serve, connect: Any, zeros: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    real_import = builtins.__import__
-
-    def refuse(name: str, *arguments: Any, **options: Any) -> Any:
-        if name.startswith(("grpc_health", "grpc_reflection")):
-            raise ImportError(f"no module {name}")
-        return real_import(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    for module in ("grpc_health.v1.health", "grpc_reflection.v1alpha.reflection"):
+        monkeypatch.setitem(sys.modules, module, None)
     with caplog.at_level(logging.WARNING, "lucky_transport"):
         serving = serve()
     monkeypatch.undo()

@@ -1,13 +1,12 @@
 """The programs that a case is measured with, each a process of its own.
 
 A pair: a client of a server, into which a Job goes and out of which its Outcome comes. Grpc and our channel are
-imported there alone, so no pair finds the threads of another. A whole program: the same one against gRPC, and
+used there alone, so no pair finds the threads of another. A whole program: the same one against gRPC, and
 unmodified under `lucky-transport run`. The waiting strategy is set by environment, as a user of existing code sets it.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import pickle
@@ -25,6 +24,7 @@ import numpy as np
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, PeerTimeout, TransportError
+from lucky_transport.foreign_code import import_problem
 from lucky_transport.process import EngineProcess, python_command, unique_name
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import Effort, Measurement
@@ -36,7 +36,6 @@ _ENGINE = "mujoco:quadruped"
 _TRAINING = str(Path(__file__).with_name("training_program.py"))
 _ECHO = str(Path(__file__).with_name("echo_program.py"))
 _USUAL_PORT = "50051"
-_IMPORT_TIMEOUT_S = 60.0
 _PATIENCE_S = 90.0
 _LAST_LINES = 12
 _READY_S = 60.0  # a server imports grpc or luckyrobots first, perhaps on a busy machine
@@ -134,15 +133,8 @@ def _ready(process: subprocess.Popen[bytes], what: str) -> str:
 
 def why_no_luckyenv() -> str | None:
     """Return why there can be no training loop on this machine, None when there can."""
-    for package in ("mujoco", "luckyrobots"):
-        if importlib.util.find_spec(package) is None:
-            return f"no LuckyEnv training loop: {package} is not installed"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", "import luckyrobots"], capture_output=True, timeout=_IMPORT_TIMEOUT_S, text=True
-    )
-    if done.returncode:  # its generated code refuses older protobuf and grpcio
-        return f"no LuckyEnv training loop: luckyrobots cannot be imported: {done.stderr.strip().splitlines()[-1]}"
-    return None
+    why = import_problem("mujoco") or import_problem("luckyrobots")
+    return f"no LuckyEnv training loop: {why}" if why else None
 
 
 def measure_luckyenv(job: Job) -> StreamMeasurement:

@@ -19,9 +19,9 @@ runs the same stub, the same servicer and the same loop; channel and server diff
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 
 from lucky_transport.errors import ConfigError, MissingExtra
+from lucky_transport.foreign_code import import_problem
 from lucky_transport_migration.bench.rows import Measured
 from lucky_transport_migration.bench.run import PreparedSuite
 from lucky_transport_migration.bench.stubs.programs import Job, measure_echo, measure_pair
@@ -127,7 +127,7 @@ def cases_of(plan: Plan) -> list[Case]:
         *call_cases(plan, BYTES, "sizes"),
         Case("pipes", None, tuple(Cell("unary", "pipes", what="pool", rate_hz=rate) for rate in _RATES)),
         *call_cases(plan, [("aio", *row) for row in _AIO], "asyncio"),
-        *(call_cases(plan, [("uvloop", *row) for row in _AIO], "uvloop") if find_spec("uvloop") else ()),
+        *(() if import_problem("uvloop") else call_cases(plan, [("uvloop", *row) for row in _AIO], "uvloop")),
         *call_cases(plan, [("program", "", None, None)], "program", paths=("grpc-tcp", "shm")),  # connect to a port
     ]
 
@@ -154,8 +154,8 @@ def prepare(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: i
     a pair raises, and RemoteProtocolError when an answer or item was lost, doubled or torn.
     """
     plan = plan_of_stubs(transports, waits, rounds=rounds, quick=quick)
-    if find_spec("grpc") is None:  # the pair's processes alone import it
-        raise MissingExtra("bench --suite stubs needs gRPC", hint="pip install 'lucky-transport[grpc]'")
+    if why := import_problem("grpc"):
+        raise MissingExtra(f"bench --suite stubs needs gRPC ({why})", hint="pip install 'lucky-transport[grpc]'")
     cases = plan.with_twins(cases_of(plan))
     return PreparedSuite(STUBS, plan, cases, lambda case: measure_stubs(case, plan), notes=_NOTES)
 

@@ -176,7 +176,11 @@ def test_what_describes_nothing_is_refused(project: Path, name: str, content: st
     ("source", "module", "message"),
     [
         ("weather.proto", "grpc_tools", "pip install grpcio-tools, or give a descriptor set"),
-        ("grpc://127.0.0.1:1", "grpc_reflection", "pip install grpcio-reflection, or give the service's .proto"),
+        (
+            "grpc://127.0.0.1:1",
+            "grpc_reflection.v1alpha.reflection_pb2_grpc",
+            "pip install grpcio-reflection, or give the service's .proto",
+        ),
     ],
 )
 def test_a_package_that_is_missing_is_named_with_another_way(
