@@ -167,6 +167,14 @@ def read_entry(line: bytes) -> RecordedCall | Step:
     return from_plain(RecordedCall if "call" in plain else Step, plain)
 
 
+def _begun(line: bytes) -> RecordedCall | Step:
+    """Return the entry that a line is the beginning of, as far as its first field says which."""
+    if line.startswith(b'{"step":'):
+        return Step(0, b"")
+    call = re.match(rb'\{"call":"([^"\\]+)"', line)
+    return RecordedCall(call[1].decode(errors="replace") if call else "unknown")
+
+
 def _packed(value: Any) -> dict[str, str]:
     return {"b64": base64.b64encode(value).decode("ascii")}  # raises TypeError for what is no bytes
 
@@ -182,22 +190,25 @@ class Recording:
     an error that names its place; where bytes are missing from a compressed piece, its end is not found, and the
     recording ends there.
 
-    torn: how the file ends where that is in the middle of an entry, known once `entries` has come to the end.
+    torn, cut: how the file ends where that is in the middle of an entry, and what that began as; known once `entries`
+    has come to the end.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.torn = ""
+        self.cut: RecordedCall | Step | None = None
         self._line = 1
         self.header: Header = header_of(next(self._lines(), b""), str(path))
 
     def entries(self) -> Iterator[RecordedCall | Step]:
         """Yield what was recorded, in its order; raises ConfigError for a line that is no entry, and for damage."""
-        self.torn, self._line, lines = "", 1, self._lines()
+        self.torn, self.cut, self._line, lines = "", None, 1, self._lines()
         next(lines, None)
         for self._line, line in enumerate(lines, 2):
             if not line.endswith(b"\n"):
                 self.torn = f"the recording ends in the middle of an entry; {self._line - 2:,} were read"
+                self.cut = _begun(line)
                 return
             try:
                 yield read_entry(line)

@@ -161,7 +161,7 @@ def replay_at(
     recording ends with, counts as not compared. Raises ConfigError for a damaged recording, SpecError where an engine's
     batch is another one, and what connecting raises.
     """
-    methods, steps, evidence, is_made = RecordedMethods(), _Steps(recording, rules), None, True
+    methods, steps, is_made = RecordedMethods(), _Steps(recording, rules), True
     for number, entry in enumerate(recording.entries(), 1):
         name = STEP if isinstance(entry, Step) else entry.call
         try:
@@ -178,9 +178,9 @@ def replay_at(
         for take, evidence in zip(takes, seen, strict=True):
             take(evidence)
         is_made = is_made and all(place.is_back(one, name) for place, one in zip(places, answers, strict=False))
-    if recording.torn and evidence is not None:
+    if recording.cut:
         for take in takes:
-            take(Evidence(evidence.method, "", evidence.primary, kind="replay", why=recording.torn, at=evidence.at))
+            take(_not_compared(recording.cut, recording.torn, recording))
 
 
 def _with_recorded(evidence: Evidence) -> Evidence:

@@ -170,6 +170,26 @@ def test_a_torn_end_hides_nothing_before_it_and_is_said(tmp_path: Path, name: st
     assert recording.torn == f"the recording ends in the middle of an entry; {len(found)} were read"
 
 
+@pytest.mark.parametrize(
+    ("line", "entry"),
+    [
+        (b'{"call":"/a.B/C","form":"fl', RecordedCall("/a.B/C")),
+        (b'{"call":"/a.B/', RecordedCall("unknown")),
+        (b'{"step":7,"act', Step(0, b"")),
+        (b"{", RecordedCall("unknown")),
+        (b'{"call":"/a\xff"', RecordedCall("/a\ufffd")),
+        (b"", None),
+    ],
+)
+def test_a_torn_entry_is_what_its_beginning_says(
+    tmp_path: Path, line: bytes, entry: RecordedCall | Step | None
+) -> None:
+    recording = Recording(_written(tmp_path / "run.jsonl"))
+    recording.path.write_bytes(recording.path.read_bytes() + line)
+    assert len(list(recording.entries())) == 3
+    assert recording.cut == entry
+
+
 def test_a_changed_byte_of_a_compressed_recording_is_found_and_named_or_changes_no_entry(tmp_path: Path) -> None:
     path = _written(tmp_path / "run.jsonl.gz")
     whole, good = path.read_bytes(), list(Recording(path).entries())

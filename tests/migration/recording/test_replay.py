@@ -102,6 +102,7 @@ def test_a_damaged_call_is_an_error_that_names_its_line(
 def test_a_torn_recording_is_incomplete_where_all_before_its_end_is_equal(
     recording: Recording, serve_toy: Serve, cut: int
 ) -> None:
+    names = [STEP if isinstance(entry, Step) else entry.call for entry in recording.entries()]
     os.truncate(recording.path, recording.path.stat().st_size - cut)
     seen: list[Any] = []
     result = ReplayResult()
@@ -116,7 +117,7 @@ def test_a_torn_recording_is_incomplete_where_all_before_its_end_is_equal(
     assert result.sentence == (
         f"INCOMPLETE: {whole} of {whole + 1} recorded calls and steps were compared and are equal, but {result.torn}."
     )
-    assert (seen[-1].verdict, seen[-1].why) == ("not_compared", result.torn)
+    assert (seen[-1].method, seen[-1].verdict, seen[-1].why) == (names[whole], "not_compared", result.torn)
     assert (result.plain()["equal"], result.plain()["torn"]) == (False, result.torn)
 
 
