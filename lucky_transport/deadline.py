@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 
+from lucky_transport.errors import ConfigError
 from lucky_transport.uninterrupted import start_thread
 
 __all__ = ["Deadline", "log_long_wait", "monotonic_ns"]
@@ -33,13 +34,13 @@ _LONGEST_S = 1e9
 
 
 class Deadline:
-    """A moment on the monotonic clock, `timeout_s` seconds from now."""
+    """A moment on the monotonic clock, `timeout_s` seconds from now. Raises ConfigError for less than 0."""
 
     __slots__ = ("at_ns", "timeout_s")
 
     def __init__(self, timeout_s: float) -> None:
         if not timeout_s >= 0:
-            raise ValueError(f"timeout {timeout_s!r} s: expected a number of seconds >= 0")
+            raise ConfigError(f"timeout {timeout_s!r} s: expected a number of seconds >= 0")
         self.timeout_s = timeout_s
         self.at_ns = monotonic_ns() + int(timeout_s * 1e9 if timeout_s < _LONGEST_S else _LONGEST_S * 1e9)
 

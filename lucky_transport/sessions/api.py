@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import PeerTimeout, Unimplemented
+from lucky_transport.errors import ConfigError, PeerTimeout, Unimplemented
 from lucky_transport.messages import SessionRecording, SessionStatus
 from lucky_transport.world import Worlds
 
@@ -137,7 +137,7 @@ class SessionApi(ABC):
         interrupts: events that end the advance early, checked every `check_every` ticks. It also ends early when the
         world is over; a world that is over does no tick. A session that runs freely pauses meanwhile.
 
-        Raises UnknownSession, SessionEnded, Busy ("all worker slots busy"), PeerTimeout, EngineFailed, ValueError.
+        Raises UnknownSession, SessionEnded, Busy ("all worker slots busy"), PeerTimeout, EngineFailed, ConfigError.
         """
 
     @abstractmethod
@@ -148,7 +148,7 @@ class SessionApi(ABC):
         does not stop the others: when all have ended, the first error in the order of the requests is raised. More
         requests than worker slots are no reason for Busy: it means that other clients hold the slots.
 
-        Raises ValueError, before anything was done, when two requests name one session, and what `advance` raises.
+        Raises ConfigError, before anything was done, when two requests name one session, and what `advance` raises.
         """
 
     @abstractmethod
@@ -163,7 +163,7 @@ class SessionApi(ABC):
         """Run the session freely at `rate_hz` ticks a second (0: as fast as it can), or stop it (None).
 
         Never waits: a session that is still being built starts when it is ready. It stops by itself when its world is
-        over. Raises UnknownSession, ValueError.
+        over. Raises UnknownSession, ConfigError.
         """
 
     @abstractmethod
@@ -189,11 +189,11 @@ class SessionApi(ABC):
 
 
 def check_distinct(requests: Iterable[AdvanceRequest]) -> None:
-    """Raise ValueError, with the id, when two requests name one session: their order would be open."""
+    """Raise ConfigError, with the id, when two requests name one session: their order would be open."""
     seen: set[str] = set()
     for request in requests:
         if request.session_id in seen:
-            raise ValueError(f"session {request.session_id!r} is in two requests: send one, with more ticks")
+            raise ConfigError(f"session {request.session_id!r} is in two requests", hint="send one, with more ticks")
         seen.add(request.session_id)
 
 

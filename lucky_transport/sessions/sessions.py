@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Busy, ClosedError, UnknownSession
+from lucky_transport.errors import Busy, ClosedError, ConfigError, UnknownSession
 from lucky_transport.futures import completed
 from lucky_transport.messages import SessionRecording, SessionStatus
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
@@ -197,7 +197,7 @@ class Sessions(SessionApi):
     ) -> AdvanceResult:
         """is_cancelled: checked between ticks; True when no caller waits any more."""
         if ticks < 0 or check_every < 1:
-            raise ValueError(f"ticks {ticks}, check_every {check_every}: expected at least 0 and 1")
+            raise ConfigError(f"ticks {ticks}, check_every {check_every}: expected at least 0 and 1")
         session = self.find(session_id)
         deadline = Deadline.after(deadline, DEFAULT_TIMEOUT_S)
         return session.advance(
@@ -219,7 +219,7 @@ class Sessions(SessionApi):
 
     def run(self, session_id: str, rate_hz: float | None) -> None:
         if rate_hz is not None and not 0 <= rate_hz < float("inf"):
-            raise ValueError(f"rate_hz {rate_hz}: expected ticks per second, 0 for as fast as it can, or None")
+            raise ConfigError(f"rate_hz {rate_hz}: expected ticks per second, 0 for as fast as it can, or None")
         self._scheduler.run(self.find(session_id), rate_hz)
 
     def latest(self, session_id: str, after_tick: int = -1, deadline: Deadline | None = None) -> WorldSnapshot:

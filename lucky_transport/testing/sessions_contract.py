@@ -5,6 +5,7 @@ The reference is the engine's own process: the same worlds, seeds and actions gi
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ import pytest
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorld
-from lucky_transport.errors import PeerTimeout, SessionEnded, SpecError, UnknownSession
+from lucky_transport.errors import ConfigError, PeerTimeout, SessionEnded, SpecError, UnknownSession
 from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.phase import Phase
@@ -92,7 +93,7 @@ class SessionsContract(TransportSuite):
                     ]
                 )
             assert [sessions.advance(session, 0).ticks for session in (first, second)] == [1, 2]
-            with pytest.raises(ValueError, match=f"session '{first}' is in two requests"):
+            with pytest.raises(ConfigError, match=f"session '{first}' is in two requests"):
                 sessions.advance_all([AdvanceRequest(first), AdvanceRequest(second), AdvanceRequest(first)])
             assert [sessions.advance(session, 0).ticks for session in (first, second)] == [1, 2]
 
@@ -132,6 +133,9 @@ class SessionsContract(TransportSuite):
                 with pytest.raises(SpecError, match=r"option (gravity|wind|max_ticks)=.*; .*expected numbers for"):
                     sessions.create(options=options)
             session = sessions.create()
+            for rate_hz in (-1.0, math.nan, math.inf):
+                with pytest.raises(ConfigError, match=f"rate_hz {rate_hz}: expected ticks per second"):
+                    sessions.run(session, rate_hz)
             if self.has_deadlines:
                 with pytest.raises(PeerTimeout):
                     sessions.latest(session, 100, Deadline(0.05))

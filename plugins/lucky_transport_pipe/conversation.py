@@ -11,6 +11,7 @@ from typing import TypeVar
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import (
     ClosedError,
+    ConfigError,
     EngineFailed,
     LocalProtocolError,
     PeerDied,
@@ -109,11 +110,11 @@ class Conversation:
     # -- what a client sends ------------------------------------------------------------------------------------------
 
     def start(self, experiment: str, deadline: Deadline) -> ClientRun:
-        """Ask for an experiment and return its run. Raises UnknownName (the engine has none of that name), ValueError,
+        """Ask for an experiment and return its run. Raises UnknownName (the engine has none of that name), ConfigError,
         LocalProtocolError, PeerTimeout, PeerDied.
         """
         if not experiment or len(experiment.split()) != 1:
-            raise ValueError(f"{experiment!r} is no name of an experiment: expected one word")
+            raise ConfigError(f"{experiment!r} is no name of an experiment: expected one word")
         if self._was_left:
             self._end_left_run(deadline)
         self._do(ControlEvent.RUN)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, is_dataclass
 from functools import partial
 from typing import Any
 
-from lucky_transport.errors import LocalProtocolError, RemoteProtocolError
+from lucky_transport.errors import ConfigError, LocalProtocolError, RemoteProtocolError
 from lucky_transport.nesting import parse_json
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.conversation import ClientRun, Conversation
@@ -167,9 +167,9 @@ class Experiment:
     # -- one session --------------------------------------------------------------------------------------------------
 
     def session(self, number: int) -> ExperimentSession:
-        """Return one session, to be played by itself. Raises ValueError for a number that is none of this run."""
+        """Return one session, to be played by itself. Raises ConfigError for a number that is none of this run."""
         if not 0 <= number < len(self.scores):
-            raise ValueError(f"session {number}: this run has 0 to {len(self.scores) - 1}")
+            raise ConfigError(f"session {number}: this run has 0 to {len(self.scores) - 1}")
         return ExperimentSession(self, number)
 
 

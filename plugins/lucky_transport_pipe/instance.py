@@ -18,7 +18,7 @@ from typing import Any
 
 from lucky_transport.closing import Closing
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import TransportError
+from lucky_transport.errors import ConfigError, TransportError
 from lucky_transport.process import ChildProcess
 from lucky_transport_pipe.control import ControlEvent
 from lucky_transport_pipe.conversation import Conversation
@@ -100,7 +100,7 @@ class Instance(Closing):
         """
         text = f"{name} {value}"
         if len(text.splitlines()) != 1:
-            raise ValueError(f"a setting is one line, not {text!r}")
+            raise ConfigError(f"a setting is one line, not {text!r}")
         self._conversation.write(f"set {text}")
         self._conversation.flush()
 

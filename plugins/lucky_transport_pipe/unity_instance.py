@@ -21,7 +21,7 @@ from dataclasses import is_dataclass
 from typing import Any, cast
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import LocalProtocolError
+from lucky_transport.errors import ConfigError, LocalProtocolError
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.control import ControlState
 from lucky_transport_pipe.experiment import json_word
@@ -106,7 +106,7 @@ class UnityInstance(Instance):
         """Keep a line to be sent by `flush`, or when `read_line` waits."""
         text = to_write.strip()
         if "\n" in text or "\r" in text:
-            raise ValueError(f"a line holds no line break: {to_write!r}")
+            raise ConfigError(f"a line holds no line break: {to_write!r}")
         self._conversation.write(text)
 
     def flush(self) -> None:

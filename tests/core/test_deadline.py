@@ -11,7 +11,7 @@ import pytest
 from lucky_transport import api
 from lucky_transport import deadline as deadlines
 from lucky_transport.deadline import Deadline, log_long_wait
-from lucky_transport.errors import NotReachable
+from lucky_transport.errors import ConfigError, NotReachable
 from lucky_transport.process import EngineProcess, unique_name
 from tests.support.interrupted_moments import interrupted_start
 from tests.support.resources import threads_of
@@ -47,7 +47,7 @@ def test_a_very_long_timeout_is_long_and_not_an_overflow() -> None:
 
 @pytest.mark.parametrize("timeout", [-1.0, math.nan])
 def test_a_timeout_that_is_none_is_refused(timeout: float) -> None:
-    with pytest.raises(ValueError, match=r"expected a number of seconds >= 0"):
+    with pytest.raises(ConfigError, match=r"expected a number of seconds >= 0"):
         Deadline(timeout)
 
 

@@ -14,6 +14,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import (
     Busy,
     ClosedError,
+    ConfigError,
     EngineFailed,
     LocalProtocolError,
     PeerTimeout,
@@ -84,7 +85,7 @@ def test_an_event_in_the_last_tick_of_a_world_is_told_whenever_events_are_looked
 
 @pytest.mark.parametrize(("ticks", "check_every"), [(-1, 1), (1, 0)])
 def test_numbers_that_make_no_sense_are_refused(sessions: Sessions, ticks: int, check_every: int) -> None:
-    with pytest.raises(ValueError, match=f"ticks {ticks}, check_every {check_every}"):
+    with pytest.raises(ConfigError, match=f"ticks {ticks}, check_every {check_every}"):
         sessions.advance(sessions.create(), ticks, check_every=check_every)
 
 

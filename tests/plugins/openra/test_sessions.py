@@ -178,7 +178,7 @@ def test_a_game_that_fails_keeps_no_other_from_its_ticks(door: Any) -> None:
     with pytest.raises(UnknownSession, match="has no session '0123456789ab'"):
         door.advance_all([AdvanceRequest(first), AdvanceRequest("0123456789ab"), AdvanceRequest(second, 2)])
     assert [door.advance(session_id, 0).ticks for session_id in (first, second)] == [1, 2]
-    with pytest.raises(ValueError, match=f"session '{second}' is in two requests"):
+    with pytest.raises(ConfigError, match=f"session '{second}' is in two requests"):
         door.advance_all([AdvanceRequest(second), AdvanceRequest(second)])
 
 

@@ -10,6 +10,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import (
     Busy,
     ClosedError,
+    ConfigError,
     EngineFailed,
     LocalProtocolError,
     NotReachable,
@@ -191,7 +192,7 @@ def test_each_session_may_have_a_thread_of_its_own(playing: Playing) -> None:
         engine.send("0 1", "1 2", "2 3", "END")
         assert [player.result() for player in players] == [list(range(20))] * 2
         assert [experiment.session(2).state()["n"] for _ in range(5)] == [9] * 5
-        with pytest.raises(ValueError, match="session 3: this run has 0 to 2"):
+        with pytest.raises(ConfigError, match="session 3: this run has 0 to 2"):
             experiment.session(3)
 
 
@@ -207,8 +208,10 @@ def test_wrong_init_data_is_refused_before_anything_is_sent(playing: Playing) ->
         for wrong in ("{", {"Angle": float("nan")}, {"Angle": object()}):
             with pytest.raises((ValueError, TypeError)):
                 instance.experiment("cart_pole", [{}, wrong])
-        with pytest.raises(ValueError, match="no name of an experiment"):
+        with pytest.raises(ConfigError, match="no name of an experiment"):
             instance.experiment("cart pole", [])
+        with pytest.raises(ConfigError, match="a setting is one line"):
+            instance.set("x", "1\n2")
         instance.set("x", 1)
         assert engine.read() == "set x 1"
 

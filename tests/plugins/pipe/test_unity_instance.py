@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.errors import LocalProtocolError, PeerDied, PeerTimeout
+from lucky_transport.errors import ConfigError, LocalProtocolError, PeerDied, PeerTimeout
 from lucky_transport_pipe.unity_instance import UnityInstance
 
 
@@ -117,6 +117,8 @@ def test_the_originals_keywords_and_names_are_taken(unity: Callable[..., Any]) -
             u_instance.set_property("slots", 5)
         engine.send("0", "0 {}")
         assert [u_instance.read_line() for _ in range(2)] == ["0", "0 {}"]
+        with pytest.raises(ConfigError, match="a line holds no line break"):
+            u_instance.write_line("0 {}\n1 {}")
         u_instance.write_line(to_write='0 {"MoveRight": true}')
         u_instance.flush_pipe()
         assert engine.read() == '0 {"MoveRight": true}'
