@@ -35,7 +35,8 @@ class Call:
     `caller` names the client, the same for all calls of one connection.
 
     metadata: (key, value) pairs as they came; keys may repeat. dropped: items that a stream skipped so far.
-    held_s: seconds for which a limit of the stream held it back; `ticks` does not count them.
+    held_s: seconds for which a limit of the stream held it back; `ticks` does not count them. knows_end: a handler has
+    asked whether the call is over, and it is. asked_late: what a stream gives next was asked for after its deadline.
 
     image_buffer(nbytes): returns writable memory for an image of the stream's next item: set `ImageFrame.data` to it,
     itself. Over shared memory it is the client's own view, with the bytes it held before; elsewhere it is plain memory.
@@ -45,6 +46,8 @@ class Call:
     # Attributes of the class until they are set: most calls are answered at once and need none of them.
     dropped: int = 0
     held_s: float = 0.0
+    knows_end: bool = False
+    asked_late: bool = False
     _ended: bool = False
     _over: Latch | None = None
     _callbacks: tuple[Callable[[], None], ...] = ()
@@ -68,7 +71,8 @@ class Call:
     @property
     def is_over(self) -> bool:
         """True once the call has ended, was cancelled, or is past its deadline."""
-        return self._ended or (self.deadline is not None and self.deadline.expired)
+        self.knows_end = self._ended or (self.deadline is not None and self.deadline.expired)
+        return self.knows_end
 
     def end(self) -> None:
         """Mark the call as over, whatever the reason, and run what `on_end` was given; idempotent, from any thread."""

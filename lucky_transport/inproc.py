@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.call import Call, check_request, check_stream, check_unary
+from lucky_transport.call import Call, check_request, check_stream, check_unary, deadline_error
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
@@ -255,8 +255,12 @@ class InprocStream(Stream):
         self._check_process()
         if self._ended or self._cancelled or self._closed:
             raise self._outcome()
+        deadline = self._call.deadline
+        self._call.asked_late = deadline is not None and deadline.expired
         try:
             item = next(self._items)
+            if deadline is not None and self._call.asked_late:
+                raise deadline_error(self._method.name, deadline.timeout_s, "inproc")
         except StopIteration:
             self._ended = not (self._cancelled or self._closed)
         except TransportError as error:
@@ -264,7 +268,7 @@ class InprocStream(Stream):
         else:
             if not (self._cancelled or self._closed):
                 return owned(item) if self._copy else item
-        self._call.end()
+        self._end()
         raise self._outcome()
 
     def _outcome(self) -> BaseException:

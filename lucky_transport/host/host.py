@@ -184,7 +184,8 @@ class Host:
             raise self._unimplemented(method)
         with foreign_code(self.spec.engine, method.name):
             yield from self.switch.stream(method, call, lambda: handler(request, call))
-        if call.deadline is not None and call.deadline.expired:
+        # A handler that was asked after the deadline and does not know of it has come to its own end.
+        if call.deadline is not None and call.deadline.expired and (call.knows_end or not call.asked_late):
             raise self._late(method, call)
 
     @contextmanager

@@ -209,6 +209,24 @@ class StreamsContract(TransportSuite):
                 next(stream)
             self._check_over(stream, PeerTimeout, client)
 
+    @pytest.mark.parametrize("fails", [False, True], ids=["ends", "fails"])
+    @pytest.mark.parametrize("read", range(3))
+    def test_after_its_deadline_a_stream_gives_no_item_but_its_end(self, fails: bool, read: int) -> None:
+        with self.open_client(slots=2, faulty=fails) as client:
+            deadline = Deadline(0.3)
+            if fails:
+                stream = client.stream(_FAILING_STREAM, StartViewportStreamRequest(), deadline)
+            else:
+                stream = client.stream(_SLOTS, StreamPolicySlotStateRequest(), deadline)
+            for _ in range(read):
+                next(stream)
+            while not deadline.expired:  # meanwhile its end comes
+                self.check_alive(client)
+            if read < 2 or fails:
+                self._check_over(stream, PeerTimeout if read < 2 else EngineFailed, client)
+            else:
+                assert list(stream) == []
+
     def test_a_stream_that_has_failed_gives_nothing_more(self) -> None:
         with self.open_client(faulty=True) as client:
             self._check_over(client.stream(_FAILING_STREAM, StartViewportStreamRequest()), EngineFailed, client)
