@@ -37,6 +37,7 @@ LAYERS = (
     "endpoint",
     "endpoint_options",
     "found_file",
+    "atomic_write",
     "table_readers",
     "config",
     "hookspecs",
@@ -103,7 +104,6 @@ SHM = (
 ROOMS = (
     "jsonl",
     "units",
-    "atomic_write",
     "table",
     "bounds",
     "catalogue",

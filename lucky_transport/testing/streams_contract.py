@@ -195,37 +195,28 @@ class StreamsContract(TransportSuite):
                 list(stream)
             self.check_alive(client)
 
-    @pytest.mark.parametrize("ends", [False, True], ids=["goes on", "has ended"])
-    def test_a_stream_that_was_late_gives_nothing_more(self, ends: bool) -> None:
-        with self.open_client(slots=3) as client:
+    @pytest.mark.parametrize(
+        ("kind", "read", "error"),
+        [
+            (_TELEMETRY, 0, PeerTimeout),
+            (_SLOTS, 0, PeerTimeout),
+            (_SLOTS, 2, StopIteration),
+            (_FAILING_STREAM, 1, PeerTimeout),
+            (_FAILING_STREAM, 2, EngineFailed),
+        ],
+    )
+    def test_a_stream_that_was_late_gives_its_end_alone(self, kind: Any, read: int, error: Any) -> None:
+        with self.open_client(slots=2, faulty=True) as client:
             deadline = Deadline(0.3)
-            if ends:
-                stream = client.stream(_SLOTS, StreamPolicySlotStateRequest(), deadline)
-            else:
-                stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1000), deadline)
-            while not deadline.expired:  # meanwhile items come, and are dropped
-                self.check_alive(client)
-            with pytest.raises(PeerTimeout):
-                next(stream)
-            self._check_over(stream, PeerTimeout, client)
-
-    @pytest.mark.parametrize("fails", [False, True], ids=["ends", "fails"])
-    @pytest.mark.parametrize("read", range(3))
-    def test_after_its_deadline_a_stream_gives_no_item_but_its_end(self, fails: bool, read: int) -> None:
-        with self.open_client(slots=2, faulty=fails) as client:
-            deadline = Deadline(0.3)
-            if fails:
-                stream = client.stream(_FAILING_STREAM, StartViewportStreamRequest(), deadline)
-            else:
-                stream = client.stream(_SLOTS, StreamPolicySlotStateRequest(), deadline)
+            stream = client.stream(kind, kind.request(), deadline)
             for _ in range(read):
                 next(stream)
-            while not deadline.expired:  # meanwhile its end comes
+            while not deadline.expired:  # meanwhile items come, and are dropped
                 self.check_alive(client)
-            if read < 2 or fails:
-                self._check_over(stream, PeerTimeout if read < 2 else EngineFailed, client)
-            else:
-                assert list(stream) == []
+            with pytest.raises(error):
+                next(stream)
+            if error is not StopIteration:
+                self._check_over(stream, error, client)
 
     def test_a_stream_that_has_failed_gives_nothing_more(self) -> None:
         with self.open_client(faulty=True) as client:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lucky_transport.atomic_write import write_atomically
 from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import ConfigError, printable
-from lucky_transport_migration.atomic_write import write_atomically
 
 #: The word for a run from which nothing is concluded.
 INCONCLUSIVE = "INCONCLUSIVE"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lucky_transport.atomic_write import write_atomically
 from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.serve import options_of
 
@@ -111,7 +112,7 @@ def write_package(
     serve += ["--options", json.dumps(dict(options))] if options else []
     serve += ["--seed", str(seed)] if seed is not None else []
     binary = folder / "engine.sh"
-    binary.write_text(_BINARY.format(serve=shlex.join(serve)), encoding="utf-8")
+    write_atomically(binary, _BINARY.format(serve=shlex.join(serve)).encode())
     binary.chmod(0o755)
     config = {
         "name": folder.name,
@@ -127,4 +128,4 @@ def write_package(
 
 
 def _write(path: Path, plain: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+    write_atomically(path, f"{json.dumps(plain, indent=2)}\n".encode())

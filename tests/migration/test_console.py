@@ -1,7 +1,6 @@
 """What a command shows to a person, and what it writes: names of others stay names, files are whole."""
 
 import io
-import os
 import resource
 import threading
 from pathlib import Path
@@ -12,7 +11,6 @@ from rich.console import Console
 from lucky_transport.cli.tables import show
 from lucky_transport.errors import ConfigError
 from lucky_transport_migration import console as console_module
-from lucky_transport_migration.atomic_write import write_atomically
 from lucky_transport_migration.console import print_text, text_of, watched
 from lucky_transport_migration.table import write_files
 from tests.support.waiting import until
@@ -68,37 +66,6 @@ def test_a_file_gets_a_line_of_progress_while_nothing_else_is_printed(
         shown = until(lambda: [line for line in capsys.readouterr().err.splitlines() if "2 of 300 done" in line])
     assert shown[0].startswith(f"{SHOWN}: ")
     assert not [thread for thread in threading.enumerate() if thread.name == "progress"]
-
-
-def test_a_file_keeps_its_permissions_and_a_link_stays_one(tmp_path: Path) -> None:
-    file, link = tmp_path / "a", tmp_path / "b"
-    file.write_bytes(b"old")
-    file.chmod(0o751)
-    link.symlink_to(file)
-    write_atomically(link, b"new")
-    assert (file.read_bytes(), file.stat().st_mode & 0o777, link.is_symlink()) == (b"new", 0o751, True)
-    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
-
-
-def test_a_file_that_is_not_there_is_made(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "a", b"new")
-    assert ((tmp_path / "a").read_bytes(), (tmp_path / "a").stat().st_mode & 0o777) == (b"new", 0o644)
-
-
-def test_a_write_that_fails_leaves_the_old_content_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "a"
-    file.write_bytes(b"old")
-
-    def full(descriptor: int, mode: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fchmod", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_atomically(file, b"new")
-    assert file.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["a"]
 
 
 def test_a_report_that_cannot_be_written_leaves_the_former_one(tmp_path: Path) -> None:

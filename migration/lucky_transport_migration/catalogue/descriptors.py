@@ -13,8 +13,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lucky_transport.atomic_write import write_atomically
 from lucky_transport.messages.methods import Effect, Flow
-from lucky_transport_migration.atomic_write import write_atomically
 from lucky_transport_migration.catalogue.effects import BY_LEVEL, UNSAID
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from lucky_transport.atomic_write import write_atomically
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.method import is_pattern, matches, short_name
-from lucky_transport_migration.atomic_write import write_atomically
 from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.evidence.tally import COMPARED

@@ -13,9 +13,9 @@ from typing import Any
 
 from libcst.codemod import CodemodContext
 
+from lucky_transport.atomic_write import write_atomically
 from lucky_transport.config import Settings
 from lucky_transport.errors import TransportError
-from lucky_transport_migration.atomic_write import write_atomically
 from lucky_transport_migration.scan.codemod import EngineCodemod, parse_concrete
 from lucky_transport_migration.scan.drop_ins import rewrite_drop_ins
 from lucky_transport_migration.scan.findings import ScanResult

@@ -14,7 +14,7 @@ from lucky_transport.call import Call
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorlds
-from lucky_transport.errors import PeerTimeout, SessionEnded, SpecError
+from lucky_transport.errors import ConfigError, PeerTimeout, SessionEnded, SpecError
 from lucky_transport.messages import GetLatestRequest, RecordedActions, SessionAction, SessionRecording, SessionSnapshot
 from lucky_transport.sessions import service
 from lucky_transport.sessions.service import session_handlers
@@ -54,6 +54,12 @@ def test_a_session_may_be_told_to_run_before_it_is_built(
     time.sleep(0.01)
     go_on.set()
     assert sessions.latest(session, ticks, Deadline(PATIENCE_S)).ticks > ticks
+
+
+@pytest.mark.parametrize("rate_hz", [-1.0, float("nan"), float("inf")])
+def test_a_rate_that_makes_no_sense_is_refused(sessions: Sessions, rate_hz: float) -> None:
+    with pytest.raises(ConfigError, match="rate_hz"):
+        sessions.run(sessions.create(), rate_hz)
 
 
 def test_a_reader_sees_a_slow_world_without_waiting_for_its_next_tick(sessions: Sessions) -> None:

@@ -1,6 +1,7 @@
 """Any Holodeck engine as a batch: an engine of ours that shows only the original's side stands for the real one."""
 
 import json
+import resource
 import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -173,6 +174,28 @@ def test_a_place_where_no_package_can_be_written_is_named(tmp_path: Path) -> Non
     place = tmp_path / "file" / "worlds"
     ran = CliRunner().invoke(export_holodeck, ["toy", str(place)])
     assert (ran.exit_code, ran.output) == (1, f"Error: the package cannot be written into {place}: Not a directory\n")
+
+
+def test_a_package_that_cannot_be_written_leaves_the_former_one(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from lucky_transport_holodeck.export import export_holodeck
+
+    def export(*options: str) -> int:
+        return CliRunner().invoke(export_holodeck, ["toy", str(tmp_path), *options]).exit_code
+
+    def written() -> dict[str, str]:
+        return {file.name: file.read_text() for file in (tmp_path / "lucky_toy").iterdir()}
+
+    assert export() == 0
+    former = written()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))  # as a disk that is full
+    try:
+        assert export("--num-envs", "2") == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert written() == former
 
 
 _OWN_SPEC = "the scenario says what is observed, acted and rewarded: a Task sensor is one reward term"
