@@ -27,7 +27,8 @@ static inline uint32_t ring_need(const Ring *r, uint32_t length, uint32_t *skipp
     return *skipped + stride;
 }
 
-/* Have memory for the first `end` bytes of the data, by the step: 0 with an error where there is none. */
+/* Have memory for the first `end` bytes of the data, by the step: 0 with an error where there is none. Only sealed files
+ * begin without: none is cut, so nothing but memory can be missing. */
 static int ring_back(Ring *r, uint32_t end) {
     if (end <= r->backed) return 1;
     uint32_t step = (end + RING_STEP - 1) & ~(RING_STEP - 1u);

@@ -6,7 +6,7 @@ And checks of it against what the metadata of this distribution requires: versio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -220,13 +220,8 @@ def broken_plugins(roots: Roots, found: Registry | None = None) -> Check:
     """Plugins whose import fails for another reason than a missing extra."""
     lacking = {extra for extra, ones in requirements().items() if any(_unmet(one) for one in ones)}
     broken = dict(failed_plugins(found))
-    loaders: tuple[Callable[[Registry | None], list[InventoryEntry]], ...] = (
-        transports,
-        engines,
-        commands,
-    )
     working: list[str] = []
-    for items in loaders:
+    for items in (transports, engines, commands):
         for item in items(found):
             if item.loadable:
                 working.append(item.name)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.errors import BrokenPlugin, MissingExtra
 from lucky_transport.messages.fields import Field
 from lucky_transport.messages.methods import BY_NAME, Method
 from lucky_transport.registry import load
@@ -156,5 +155,5 @@ def _parsed(response: Any, item: bytes) -> Any:
 def _response_in() -> Callable[[Method, bytes], Any] | None:
     try:
         return load("lucky_transport_grpc.codec:response_in", owner="evidence", extra="grpc")
-    except (BrokenPlugin, MissingExtra):
+    except ImportError:
         return None
