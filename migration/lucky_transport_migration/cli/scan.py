@@ -99,11 +99,10 @@ def _scan(path: Path, *, silent: bool) -> ScanResult:
     from lucky_transport_migration.console import watched
 
     run = load(f"{_SCANNER}:scan", owner="command 'scan'", extra="scan")
-    from lucky_transport_migration.scan.processes import usable_cores
     from lucky_transport_migration.scan.scanner import files_of
 
     with watched("reading", sum(1 for _ in files_of(path)), silent=silent) as advance:
-        return run(path, advance=advance, processes=usable_cores())
+        return run(path, advance=advance)
 
 
 def _fix(
@@ -120,7 +119,6 @@ def _fix(
     from lucky_transport.config import load_settings
     from lucky_transport.registry import load
     from lucky_transport_migration.console import watched
-    from lucky_transport_migration.scan.processes import usable_cores
 
     plan = load(f"{_CHANGES}:plan_changes", owner="command 'scan --fix'", extra="scan")
     load(f"{_TARGETS}:check_targets", owner="command 'scan --fix'", extra="scan")(targets)
@@ -129,7 +127,7 @@ def _fix(
 
     settings = load_settings(directory=path.resolve() if path.is_dir() else path.resolve().parent)
     with watched("rewriting", len(files_with_code(result)), silent=silent) as advance:
-        changes = plan(path, result, endpoint, targets, settings=settings, advance=advance, processes=usable_cores())
+        changes = plan(path, result, endpoint, targets, settings=settings, advance=advance)
     if not silent:
         show_changes(changes)
     if (

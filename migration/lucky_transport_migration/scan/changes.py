@@ -22,12 +22,10 @@ from lucky_transport_migration.scan.findings import ScanResult
 from lucky_transport_migration.scan.known import LUCKYROBOTS
 from lucky_transport_migration.scan.luckyrobots import rewrite_clients, rewrite_envs
 from lucky_transport_migration.scan.names import Unreadable, parse
-from lucky_transport_migration.scan.processes import map_files
 from lucky_transport_migration.scan.requirements import rewrite_requirements, rewrite_stages, unneeded
-from lucky_transport_migration.scan.scanner import files_of, is_python, name_in, scan_again
+from lucky_transport_migration.scan.scanner import files_of, is_python, name_in, naming, scan_again
 from lucky_transport_migration.scan.targets import Targets
 
-_BYTES_WORTH_A_PROCESS = 64 << 10  # rewriting them takes a few times as long as starting one
 _RULES = (rewrite_drop_ins, rewrite_envs, rewrite_clients)
 
 
@@ -79,29 +77,27 @@ def plan_changes(
     *,
     settings: Settings | None = None,
     advance: Callable[[str], None] = lambda _: None,
-    processes: int = 1,
 ) -> Changes:
     """Return the rewrites of what a scan of `root` found; nothing is written.
 
     endpoint: where the channels, envs and clients are to lead; None: where the configuration says when they are made.
     targets: those of gRPC that are the engine's, beside port 50051 of this host: PATTERN, or PATTERN=ENDPOINT.
     settings: of their `grpc_map` and `grpc_serve` too.
-    advance: is told the name of each file whose code was worked at. processes: how many may share that work.
+    advance: is told the name of each file whose code was worked at.
     """
     paths = {name_in(root, path): path for path in files_of(root)}
     contents = {one.path: paths[one.path].read_bytes() for one in result.findings if one.path in paths}
     links = [name for name in contents if paths[name].is_symlink()]
     refusals = [Refusal(name, 1, "a link: scan what it leads to") for name in links]
     contents = {name: content for name, content in contents.items() if name not in links}
-    code = [(name, contents[name]) for name in files_with_code(result) if name in contents]
-    code = [(name, before) for name, before in code if is_python(name, before)]
-    most = sum(len(before) for _, before in code) // _BYTES_WORTH_A_PROCESS
+    code = [name for name in files_with_code(result) if name in contents and is_python(name, contents[name])]
     mapped, served = ((), ()) if settings is None else (settings.grpc_map.split(), settings.grpc_serve.split())
-    work = partial(_rewrite_file, endpoint=endpoint, targets=targets, mapped=mapped, served=served)
     files: list[Change] = []
-    for (name, before), (after, refused) in zip(code, map_files(work, code, min(processes, most)), strict=True):
+    for name in code:
+        with naming(name):
+            after, refused = rewrite_python(contents[name], endpoint, targets, mapped, served)
         advance(name)
-        files += _change(paths[name], name, before, after)
+        files += _change(paths[name], name, contents[name], after)
         refusals += [Refusal(name, line, why) for line, why in refused]
     is_unneeded = unneeded(scan_again(result, {one.name: one.after for one in files}))
     for name, before in contents.items():
@@ -115,10 +111,6 @@ def files_with_code(result: ScanResult) -> list[str]:
     """Return the names of the files that rules for Python may have something to do with."""
     found = [one for one in result.findings if one.kind in ("channel", "server") or LUCKYROBOTS in one.symbol]
     return list(dict.fromkeys(one.path for one in found))
-
-
-def _rewrite_file(_: str, source: bytes, **where: Any) -> tuple[bytes, list[tuple[int, str]]]:
-    return rewrite_python(source, **where)
 
 
 def rewrite_python(

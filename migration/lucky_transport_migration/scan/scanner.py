@@ -9,24 +9,22 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
+from lucky_transport.errors import TransportError
 from lucky_transport_migration.scan import requirements
 from lucky_transport_migration.scan.api_levels import judge
 from lucky_transport_migration.scan.findings import Finding, GrpcUse, ScanResult, Unread
 from lucky_transport_migration.scan.known import foreign_services, may_mention
 from lucky_transport_migration.scan.names import Unreadable
-from lucky_transport_migration.scan.processes import map_files
 from lucky_transport_migration.scan.python import compiled_uses, places_in
 from lucky_transport_migration.scan.texts import is_build_file, places_in_build
 
 _GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 _MAX_BYTES = 4 << 20
-_BYTES_WORTH_A_PROCESS = 1 << 20  # reading them takes several times as long as starting one
 _LINK = re.compile(rb"^\s*(?:-r|-c|--requirement|--constraint)[ =]*(\S+)", re.MULTILINE)
 _STEPS = re.compile(rb"\.Step\(")
 _SHEBANG = re.compile(rb"#!.*python")
@@ -50,11 +48,10 @@ _FOREIGN = {
 }
 
 
-def scan(root: Path, advance: Callable[[str], None] = lambda _: None, processes: int = 1) -> ScanResult:
+def scan(root: Path, advance: Callable[[str], None] = lambda _: None) -> ScanResult:
     """Return what of gRPC is left below `root`, or in that one file; `advance` is told the name of each file.
 
-    processes: how many may share the work; a small code base is read in this one. Raises TransportError, which names
-    the file, for one that a process cannot cope with.
+    Raises TransportError, which names the file, for one that cannot be scanned.
     """
     result = ScanResult(root.as_posix())
 
@@ -64,11 +61,11 @@ def scan(root: Path, advance: Callable[[str], None] = lambda _: None, processes:
 
     files = [(name_in(root, path), path) for path in files_of(root, note)]
     result.foreign = foreign_services(_stubs_of(files))
-    most = sum(_size(path) for name, path in files if _is_of_interest(name)) // _BYTES_WORTH_A_PROCESS
-    work = partial(_scan_file, foreign=result.foreign, linked=_linked_lists(dict(files)))
-    for (name, _), found in zip(files, map_files(work, files, min(processes, most)), strict=True):
+    linked = _linked_lists(dict(files))
+    for name, path in files:
+        with naming(name):
+            result.add(_scan_file(name, path, foreign=result.foreign, linked=linked))
         advance(name)
-        result.add(found)
     result.findings.sort(key=_order)
     result.unmoved.sort()
     return result
@@ -92,6 +89,16 @@ def scan_again(result: ScanResult, changed: Mapping[str, bytes]) -> ScanResult:
 def is_python(name: str, content: bytes) -> bool:
     """True for Python source, by its name or by its first line."""
     return name.endswith((".py", ".pyi", ".pyw")) or ("." not in name and bool(_SHEBANG.match(content)))
+
+
+@contextmanager
+def naming(name: str) -> Generator[None]:
+    """Raise TransportError, which names the file, where something raises that is no word on its content."""
+    try:
+        yield
+    except Exception as error:
+        text = f"{name} cannot be scanned: {type(error).__name__}: {error}"
+        raise TransportError(text, hint="report it, with that file") from error
 
 
 def _order(finding: Finding) -> tuple[str, int]:
@@ -150,13 +157,6 @@ def _is_of_interest(name: str, content: bytes = b"") -> bool:
     is_list = requirements.is_list_of_requirements(name, content.decode(errors="replace"))
     by_name = requirements.is_toml(name) or is_list or is_build_file(name)
     return by_name or last.endswith((".py", ".pyi", ".pyw", ".ipynb")) or "." not in last
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _read(path: Path, name: str) -> bytes | None:

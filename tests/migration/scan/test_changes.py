@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import TransportError
+from lucky_transport_migration.scan import changes as rewriting
+from lucky_transport_migration.scan import scanner
 from lucky_transport_migration.scan.changes import plan_changes, rewrite_python, write_changes
 from lucky_transport_migration.scan.requirements import rewrite_stages
 from lucky_transport_migration.scan.scanner import scan
@@ -77,6 +79,19 @@ def test_a_file_that_was_changed_meanwhile_is_not_overwritten(tree: Any) -> None
     with pytest.raises(TransportError, match=r"a\.py was changed meanwhile; scan again"):
         write_changes(changes)
     assert (root / "a.py").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(("module", "work"), [(scanner, "places_in"), (rewriting, "rewrite_python")])
+def test_a_file_that_makes_the_scan_fail_is_named(
+    tree: Any, monkeypatch: pytest.MonkeyPatch, module: Any, work: str
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise ValueError("no good")
+
+    monkeypatch.setattr(module, work, fail)
+    root = tree({"a.py": "x = 1\n", "b.py": "import grpc\ngrpc.server(pool)\n"})
+    with pytest.raises(TransportError, match=r"b\.py cannot be scanned: ValueError: no good; report it"):
+        plan_changes(root, scan(root), None)
 
 
 def test_what_a_link_leads_to_elsewhere_is_not_changed(tree: Any, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from lucky_transport_migration.scan import scanner
 from lucky_transport_migration.scan.scanner import scan, scan_again
 from lucky_transport_stubs.run.activation import BOOTSTRAP
 from tests.support.command import invoke
@@ -96,6 +97,15 @@ def test_a_broken_file_without_a_word_of_grpc_is_no_matter(tree: Any) -> None:
 def test_a_file_of_another_kind_that_is_not_understood_is_reported(tree: Any, name: str, why: str) -> None:
     (unread,) = scan(tree({name: "{ grpcio"})).unread
     assert why in unread.why
+
+
+def test_a_file_without_a_trace_is_never_parsed(tree: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+    monkeypatch.setattr(scanner, "places_in", lambda source: parsed.append(source) or [])
+    names: list[str] = []
+    scan(tree({"a.py": "import os\n", "b.py": "import grpc\n"}), names.append)
+    assert parsed == [b"import grpc\n"]
+    assert names == ["a.py", "b.py"]
 
 
 def test_a_huge_file_is_reported_when_it_may_hold_grpc(tree: Any) -> None:
