@@ -73,6 +73,7 @@ class ChildProcess:
     """A process that ends with this object's `stop`; the last lines that it prints are kept for the exit report.
 
     name: what it is called in texts. environ: its whole environment, None = ours. pass_fds: descriptors it inherits.
+    reads_stdin: it ends when its stdin does, which is with this process too; others have none and end by SIGTERM.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class ChildProcess:
         environ: Mapping[str, str] | None = None,
         cwd: str | None = None,
         pass_fds: Sequence[int] = (),
+        reads_stdin: bool = False,
     ) -> None:
         self.name = name
         self._tail: deque[str] = deque(maxlen=_OUTPUT_LINES)
@@ -101,7 +103,7 @@ class ChildProcess:
                     command,
                     env=environ,
                     cwd=cwd,
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE if reads_stdin else subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
                     pass_fds=pass_fds,
@@ -154,14 +156,16 @@ class ChildProcess:
                 raise NotReachable(text, backend=self.name, hint=late)
 
     def stop(self, grace_s: float = 5.0) -> int:
-        """End the process (SIGTERM, after `grace_s` SIGKILL) and return its exit status; idempotent."""
-        if self._process.poll() is None:
+        """End the process (after `grace_s` by SIGKILL) and return its exit status; idempotent."""
+        if self._process.stdin is None:
             self._process.terminate()
-            try:
-                self._process.wait(grace_s)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        else:
+            self._process.stdin.close()
+        try:
+            self._process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         self._await_output()
         return self._process.returncode
 

@@ -62,14 +62,14 @@ def measure(job: Job) -> dict[Cell, Measured]:
     with served(path, int(job.options["item_bytes"]), flavour) as server:
         if flavour != "sync":
             return import_module(flavour).run(_measure_aio(job, server))
-        with made(path, "channel", server.ready, options=ANY_LENGTH) as channel:
+        with made(path, "channel", server.target, options=ANY_LENGTH) as channel:
             stub = EchoStub(channel)
             return {cell: _measure_cell(stub, cell, job, server) for cell in job.case.cells}
 
 
 @contextmanager
 def served(path: str, item_bytes: int, flavour: str = "sync") -> Generator[ReadyServer]:
-    """Yield a running server of `path`, whose `ready` is its target. Raises NotReachable when it does not start."""
+    """Yield a running server of `path`. Raises NotReachable when it does not start."""
     with tempfile.TemporaryDirectory(prefix="lucky_bench_") as directory:
         addresses = {"shm": f"shm://{unique_name()}", "grpc-unix": f"unix:{directory}/server.sock"}
         address = addresses.get(path, "127.0.0.1:0")
@@ -88,8 +88,8 @@ def _measure_cell(stub: Any, cell: Cell, job: Job, server: ReadyServer) -> Measu
         return measure_bytes(lambda value: send(BytesValue(value=value)), "value", cell.size or 0, effort, pid)
     calls: dict[str, Any] = {
         "futures": partial(ask_together, stub.Ask.future),
-        "channel": partial(ask_once, cell.path, server.ready),
-        "absent": partial(ask_nobody, cell.path, _NO_PORT if cell.path == "grpc-tcp" else f"{server.ready}_absent"),
+        "channel": partial(ask_once, cell.path, server.target),
+        "absent": partial(ask_nobody, cell.path, _NO_PORT if cell.path == "grpc-tcp" else f"{server.target}_absent"),
     }
     call = calls.get(cell.kind, stub.AskInline if cell.what == "inline" else stub.Ask)
     return measure_unary(call, chars, cell.rate_hz, effort, pid)
@@ -128,7 +128,7 @@ def ask_nobody(path: str, target: str, request: StringValue) -> StringValue:
 
 
 async def _measure_aio(job: Job, server: ReadyServer) -> dict[Cell, Measured]:
-    async with made(job.case.path, "aio_channel", server.ready) as channel:
+    async with made(job.case.path, "aio_channel", server.target) as channel:
         ask, chars = EchoStub(channel).Ask, int(job.options["text_chars"])
         calls = {"": ask, "together": partial(ask_gathered, ask)}
         return {cell: await measure_awaited(calls[cell.what], chars, job.effort, server.pid) for cell in job.case.cells}

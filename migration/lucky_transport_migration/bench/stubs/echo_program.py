@@ -1,6 +1,6 @@
 """A gRPC server and its client as users have them, each a program of its own that knows nothing of lucky_transport.
 
-    echo_program.py serve                      say `ready PORT`, serve until stdin ends
+    echo_program.py serve READY                write the port into the file READY, serve until stdin ends
     echo_program.py call PORT SECONDS RESULT   call one after the other for that long; how long each took, and the CPU
                                                time of all, goes into the file RESULT
 
@@ -33,13 +33,13 @@ class Greeter(EchoServicer):
     AskInline = Send = Watch = Ask
 
 
-def serve() -> None:
+def serve(ready: Path) -> None:
     """Serve at a free port until stdin ends."""
     server = grpc.server(ThreadPoolExecutor(_WORKERS))
     add_EchoServicer_to_server(Greeter(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    print(f"ready {port}", flush=True)
+    ready.write_text(str(port))
     sys.stdin.read()
     server.stop(0).wait()
 
@@ -71,6 +71,6 @@ def _calls(ask: Any, seconds: float) -> list[int]:
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        serve()
+        serve(Path(sys.argv[2]))
     else:
         call(sys.argv[2], float(sys.argv[3]), Path(sys.argv[4]))

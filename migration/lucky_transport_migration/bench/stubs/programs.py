@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import select
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ import numpy as np
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, PeerTimeout, TransportError
 from lucky_transport.foreign_code import import_problem
-from lucky_transport.process import EngineProcess, python_command, unique_name
+from lucky_transport.process import ChildProcess, EngineProcess, python_command, unique_name
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import Effort, Measurement
 from lucky_transport_migration.bench.rows import Measured
@@ -39,7 +39,7 @@ _USUAL_PORT = "50051"
 _PATIENCE_S = 90.0
 _LAST_LINES = 12
 _READY_S = 60.0  # a server imports grpc or luckyrobots first, perhaps on a busy machine
-_GRACE_S, _GRACE_AFTER_ERROR_S = 10.0, 0.5
+_GRACE_S = 10.0
 #: A whole program measures so many times the budget: it warms up by itself, a training loop with its policy too.
 _PARTS = 4
 
@@ -91,44 +91,30 @@ def _environment(job: Job) -> list[str]:
 
 
 class ReadyServer(NamedTuple):
-    """A running server program; `ready` is what it said behind that word."""
+    """A running server program, and the target of its clients."""
 
     pid: int
-    ready: str
+    target: str
 
 
 @contextmanager
 def serving(what: str, command: Sequence[str]) -> Generator[ReadyServer]:
-    """Run a server program that prints a line with the word "ready" when it serves, and ends with its stdin.
+    """Run a server program: it writes its target into the file it is given last, and ends with its stdin.
 
-    It has ended after the block, by force where it does not end by itself; its stdin ends with this process too. Raises
-    NotReachable when it ends before it is ready, PeerTimeout when it is not after a minute; what it wrote is on our
-    stderr then.
+    It has ended after the block. Raises NotReachable when it ends before it is ready, or is not ready after a minute.
     """
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        grace_s = _GRACE_AFTER_ERROR_S
+    with tempfile.NamedTemporaryFile("r", prefix="lucky_bench_") as ready:
+        server = ChildProcess(f"the server {what}", [*command, ready.name], reads_stdin=True)
+
+        def is_ready(within_s: float) -> bool:
+            time.sleep(within_s)
+            return os.path.getsize(ready.name) > 0
+
         try:
-            yield ReadyServer(process.pid, _ready(process, what))
-            grace_s = _GRACE_S
+            server.await_ready(is_ready, Deadline(_READY_S), late="a busy machine needs longer: run it again")
+            yield ReadyServer(server.pid, ready.read())
         finally:
-            with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=grace_s)
-            process.kill()
-
-
-def _ready(process: subprocess.Popen[bytes], what: str) -> str:
-    assert process.stdout is not None
-    descriptor, deadline, said = process.stdout.fileno(), Deadline(_READY_S), b""
-    while not said.endswith(b"\n"):
-        if not select.select([descriptor], [], [], deadline.remaining_s)[0]:
-            raise PeerTimeout(f"the server {what} was not ready within {_READY_S:g} s", backend="bench")
-        if not (more := os.read(descriptor, 1)):
-            break
-        said += more
-    word, _, ready = said.decode(errors="replace").strip().partition(" ")
-    if word != "ready":
-        raise NotReachable(f"the server {what} ended before it was ready", backend="bench")
-    return ready
+            server.stop(_GRACE_S)
 
 
 def why_no_luckyenv() -> str | None:
@@ -164,7 +150,7 @@ def measure_echo(job: Job) -> Measurement:
         launcher = _launcher(job, switch, Path(directory) / "server.json")
         server = [*_environment(job), *launcher, sys.executable, _ECHO, "serve"]
         with serving(f"over {job.case.path}", server) as running:
-            found = _measured(job, switch, [_ECHO, "call", running.ready])
+            found = _measured(job, switch, [_ECHO, "call", running.target])
             samples, warmup = (np.array(found[part], np.int64) for part in ("samples_ns", "warmup_ns"))
             return Measurement(samples, warmup, found["cpu_ns"], None, looked_at="all of it")
 

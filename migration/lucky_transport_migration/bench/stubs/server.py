@@ -1,8 +1,8 @@
 """The server program of a pair: it answers with what it was asked, so that only the way there is measured.
 
-    python -m lucky_transport_migration.bench.stubs.server PATH sync|asyncio|uvloop ADDRESS ITEM_BYTES
+    python -m lucky_transport_migration.bench.stubs.server PATH sync|asyncio|uvloop ADDRESS ITEM_BYTES READY
 
-It says `ready TARGET` on stdout when it serves, and ends when its stdin does, which is when its parent has ended.
+It writes its target into the file READY when it serves, and ends when its stdin does.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -80,31 +81,34 @@ class AioEcho(EchoServicer):
     AskInline = Send = Watch = Ask
 
 
-def _serve(path: str, address: str, item_bytes: int) -> None:
+def _serve(path: str, address: str, ready: Path, item_bytes: int) -> None:
     with ThreadPoolExecutor(_WORKERS) as pool:
         server = made(path, "server", pool, options=ANY_LENGTH)
         add_EchoServicer_to_server(Echo(item_bytes), server)
         port = server.add_insecure_port(address)
         server.start()
-        _say_ready(address, port)
+        ready.write_text(_target(address, port))
         sys.stdin.read()
         server.stop(0).wait(_GRACE_S)
 
 
-async def _serve_aio(path: str, address: str) -> None:
+async def _serve_aio(path: str, address: str, ready: Path) -> None:
     server = made(path, "aio_server")
     add_EchoServicer_to_server(AioEcho(), server)
     port = server.add_insecure_port(address)
     await server.start()
-    _say_ready(address, port)
+    ready.write_text(_target(address, port))
     await asyncio.to_thread(sys.stdin.read)
     await server.stop(0)
 
 
-def _say_ready(address: str, port: int) -> None:
-    print("ready", f"127.0.0.1:{port}" if address == "127.0.0.1:0" else address, flush=True)
+def _target(address: str, port: int) -> str:
+    return f"127.0.0.1:{port}" if address == "127.0.0.1:0" else address
 
 
 if __name__ == "__main__":
-    path, flavour, address, size = sys.argv[1:]
-    _serve(path, address, int(size)) if flavour == "sync" else import_module(flavour).run(_serve_aio(path, address))
+    path, flavour, address, size, file = sys.argv[1:]
+    if flavour == "sync":
+        _serve(path, address, Path(file), int(size))
+    else:
+        import_module(flavour).run(_serve_aio(path, address, Path(file)))

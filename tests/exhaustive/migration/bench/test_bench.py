@@ -3,12 +3,12 @@
 import asyncio
 import importlib.util
 import json
-import os
 import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from lucky_transport_migration.bench.suites.kits import BATCH, KIT_PATHS, KITS, 
 from lucky_transport_migration.bench.suites.stubs import cases_of, plan_of_stubs
 from lucky_transport_migration.units import times_text
 from tests.support.command import invoke
-from tests.support.waiting import until_none_left
+from tests.support.waiting import until, until_none_left
 
 
 def result_of(rows: dict[tuple[str, str], dict[str, float]]) -> dict[str, Any]:
@@ -90,52 +90,40 @@ def test_it_is_about_shared_memory() -> None:
         plan_of_kits(("grpc",), None, rounds=1, quick=True)
 
 
-def children() -> set[str]:
-    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+SAY_READY = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).write_text('unix:at'); "
 
 
-@pytest.mark.parametrize("said", ["", "rea"])
-def test_a_server_that_never_says_it_is_ready_is_given_up_and_ended(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_READY_S", 0.5)
-    before = children()
-    # on a busy machine it is given up, and its pipe closed, before it has begun
-    program = f"import contextlib, os, time\nwith contextlib.suppress(OSError): os.write(1, {said.encode()!r})\n"
-    with (
-        pytest.raises(PeerTimeout, match=r"the server that is silent was not ready within 0\.5 s"),
-        serving("that is silent", [sys.executable, "-c", f"{program}time.sleep(600)"]),
-    ):
-        pass
-    assert children() == before
-
-
-def test_a_server_that_ends_before_it_is_ready_says_so() -> None:
-    with (
-        pytest.raises(NotReachable, match="ended before it was ready"),
-        serving("of a pair", [sys.executable, "-c", "print('hello')"]),
-    ):
-        pass
-
-
-def test_what_a_server_says_behind_ready_is_kept_and_it_ends_with_the_block() -> None:
-    before = children()
-    with serving("of a pair", [sys.executable, "-c", "print('ready at 7', flush=True); input()"]) as server:
-        assert server.ready == "at 7"
-        assert children() - before == {str(server.pid)}
-    assert children() == before
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_server_that_does_not_end_by_itself_is_killed(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+@pytest.mark.parametrize(
+    ("program", "why"), [("time.sleep(600)", "was not ready within 0.5 s"), ("", "ended before it")]
+)
+def test_a_server_that_never_is_ready_is_given_up_and_ended(
+    program: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_READY_S", 0.5 if program else 60)
     monkeypatch.setattr(programs, "_GRACE_S", 0.2)
-    before, raised = children(), False
-    try:
-        with serving("of a pair", [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)"]):
-            if fails:
-                raise KeyError
-    except KeyError:
-        raised = True
-    assert raised is fails
-    assert children() == before
+    with (
+        pytest.raises(NotReachable, match=f"the server that is silent {why}"),
+        serving("that is silent", [sys.executable, "-c", f"import time; {program}"]),
+    ):
+        pass
+    until(lambda: "output of the server that is silent" not in {thread.name for thread in threading.enumerate()})
+
+
+@pytest.mark.parametrize(("program", "grace_s"), [("sys.stdin.read()", 60), ("time.sleep(600)", 0.2)])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_server_says_its_target_and_ends_with_the_block(
+    program: str, grace_s: float, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_GRACE_S", grace_s)
+    with (
+        pytest.raises(KeyError) if fails else nullcontext(),
+        serving("of a pair", [sys.executable, "-c", SAY_READY + program]) as server,
+    ):
+        assert server.target == "unix:at"
+        assert Path(f"/proc/{server.pid}").exists()
+        if fails:
+            raise KeyError
+    assert not Path(f"/proc/{server.pid}").exists()
 
 
 demo = partial(invoke, "demo")
@@ -328,11 +316,11 @@ def test_the_server_process_ends_with_its_client_and_leaves_no_socket() -> None:
     from lucky_transport_migration.bench.stubs import client
 
     with client.served("grpc-unix", 1000) as server:
-        socket = Path(server.ready.removeprefix("unix:"))
+        socket = Path(server.target.removeprefix("unix:"))
         assert socket.exists()
         assert Path(f"/proc/{server.pid}").exists()
         with pytest.raises(RemoteProtocolError):
-            client.ask_nobody("grpc-unix", server.ready, client.question(1, 100))
+            client.ask_nobody("grpc-unix", server.target, client.question(1, 100))
     assert not socket.parent.exists()
     assert not Path(f"/proc/{server.pid}").exists()
 
