@@ -12,24 +12,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.closing import Closing
-from lucky_transport.config import Settings
+from lucky_transport.config import Settings, environment
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import LocalProtocolError, SpecError
+from lucky_transport.errors import LocalProtocolError, PeerDied, SpecError
+from lucky_transport.process import ChildProcess
 from lucky_transport_holodeck import semaphores
 from lucky_transport_holodeck.blocks import REFUSED_BYTES, map_block
 from lucky_transport_holodeck.commands import BUFFER_BYTES, HolodeckCommand, add_sensor, encode, spawn_agent
-from lucky_transport_holodeck.engine_link import AttachedEngine, StartedEngine
 from lucky_transport_holodeck.handshake import ClientHandshake
-from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, REFUSED, RESET, Names
+from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, REFUSED, RESET, Names, find_peer
 from lucky_transport_holodeck.options import WorldOptions
 from lucky_transport_holodeck.remote_agent import RemoteAgent
 from lucky_transport_holodeck.scenario import Scenario
+from lucky_transport_holodeck.semaphores import Semaphore, unlink
 from lucky_transport_holodeck.sensor_types import wire_type
 
 #: Agent -> sensor -> array of the sensor's own dtype and shape.
@@ -39,6 +41,73 @@ _LOADING_TICKS = 3
 _CONNECT_HINT = (
     "connect again once no other client drives it, raise connect_timeout_s (LUCKY_CONNECT_TIMEOUT_S), or restart it"
 )
+
+
+class AttachedEngine:
+    """An engine that was running before. Where its process cannot be seen, only deadlines end a wait for it."""
+
+    ends_with_us = False
+
+    def __init__(self, names: Names) -> None:
+        self._peer = find_peer(Names.file_of(names.server))
+
+    @property
+    def is_alive(self) -> bool:
+        """False once the engine is known to be dead."""
+        return self._peer is None or self._peer.alive
+
+    def check(self) -> None:
+        if self._peer is not None and not self._peer.alive:
+            raise PeerDied(
+                f"the Holodeck engine (pid {self._peer.pid}) ended",
+                backend="holodeck",
+                hint="start it and connect again",
+            )
+
+    def close(self) -> None:
+        if self._peer is not None:
+            self._peer.close()
+
+
+class StartedEngine(ChildProcess):
+    """An engine that is started here, with the original's command line.
+
+    Raises NotReachable when it ends before it posts LOADING, or does not post it in time.
+    """
+
+    ends_with_us = True
+
+    def __init__(self, names: Names, scenario: Scenario, options: WorldOptions, start_timeout_s: float) -> None:
+        width, height = scenario.window
+        unlink(names.loading)
+        loading = Semaphore.create(names.loading, 0, "block")
+        try:
+            super().__init__(
+                "holodeck",
+                [
+                    *(options.binary, scenario.world, "-HolodeckOn", "-LOG=HolodeckLog.txt", "-ForceRes"),
+                    *(f"-ResX={width}", f"-ResY={height}", f"--HolodeckUUID={names.uuid}"),
+                    f"-TicksPerSec={scenario.ticks_per_second}",
+                    *scenario.launch,
+                ],
+                environ=environment(),
+            )
+            with ExitStack() as stack:
+                stack.callback(self.close)
+                late = "raise start_timeout_s, or run it by hand"
+                self.await_ready(loading.wait, Deadline(start_timeout_s), late=late, ended="run it by hand")
+                stack.pop_all()
+        finally:
+            unlink(names.loading)
+            loading.close()
+
+    def check(self) -> None:
+        if report := self.exit_report(0.0):
+            raise PeerDied(f"the Holodeck engine ended: {report}", backend="holodeck", hint="start it again")
+
+    def close(self) -> None:
+        self.kill()  # as the original does: it has no other way to end
+        self.stop()
 
 
 class WorldClient(Closing):

@@ -6,38 +6,107 @@ so worker processes need nothing of their own.
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
+from lucky_transport import api
 from lucky_transport.call_counts import Calls, read
 from lucky_transport.config import load_settings
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engine import Engine
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import TransportError, plural
+from lucky_transport.errors import ConfigError, TransportError, plural
 from lucky_transport.process import unique_name
-from lucky_transport.registry import load
+from lucky_transport.registry import load, registry
+from lucky_transport.transport import Transport
 from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.paths import ConnectedEngine, find_path
 from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts, Mismatch
-from lucky_transport_migration.side_by_side.engines import Engines
 from lucky_transport_migration.side_by_side.tee_transport import SideBySideTransport
 
 MARKER = "lucky"
 PROPERTY = "lucky_transport"
 OVER_SHM = "lucky_transport calls over shm"
 
-_ENGINE_ARGUMENTS = tuple(Engines.__dataclass_fields__)
-
 #: What to do where calls stayed on gRPC.
 REMEDY = (
     "Have the fixture that starts the server ask for lucky_grpc, so that it is made anew for each transport; make the "
     "channel by grpc.insecure_channel(...) once the server has started, not by a name that was imported from grpc."
 )
+
+Factory = Callable[..., Engine]
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """The engines of a test. Each transport gets one of its own, with the same seed and options.
+
+    engine: a registered "name" or "name:variant", a function, or "module:function", which is called once per transport
+    with `num_envs`, `seed` and `options`. endpoints: of engines that run already, by transport; the team pairs them.
+    """
+
+    engine: str | Factory = ""
+    num_envs: int = 1
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    endpoints: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def open(self, name: str, stack: ExitStack) -> Transport:
+        """Return a client of this test's engine over the path `name` (see paths.py); `stack` ends both.
+
+        Raises ConfigError where there is no engine, and what finding, starting and connecting raises.
+        """
+        if self.endpoints:
+            if name not in self.endpoints:
+                raise ConfigError(
+                    f"no endpoint for {name!r}; there are: {', '.join(self.endpoints)}", hint="name one per transport"
+                )
+            return stack.enter_context(closing(api.open_transport(self.endpoints[name])))
+        if not self.engine:
+            raise ConfigError(
+                "no engine to compare",
+                hint="pass one ('mujoco:quadruped', a function that makes one), set lucky_engine in the pytest "
+                "configuration, or endpoints of engines that run already",
+            )
+        factory = self._factory()
+        if factory is None:
+            link = ConnectedEngine(
+                find_path(name), str(self.engine), self.num_envs, seed=self.seed, options=self.options
+            )
+            return stack.enter_context(link).transport
+        return self._serve(name, factory, stack)
+
+    def _factory(self) -> Factory | None:
+        """Return the function that makes the engine; None for one that the registry knows."""
+        if callable(self.engine):
+            return self.engine
+        module, _, attribute = self.engine.partition(":")
+        if module in registry().engines or not attribute:
+            return None
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(
+                f"engine {self.engine!r}: {error}",
+                hint=f"name a function as 'module:function', or one of {', '.join(sorted(registry().engines))}",
+            ) from error
+
+    def _serve(self, name: str, factory: Factory, stack: ExitStack) -> Transport:
+        """Serve what a function makes, in this process."""
+        path = find_path(name)
+        engine = factory(num_envs=self.num_envs, seed=self.seed, **self.options)
+        endpoint = registry().transport(path.transport).local_endpoint.format(name=unique_name())
+        served = stack.enter_context(api.serve(engine, endpoint)).endpoints[0]
+        found = Endpoint(served.scheme, served.address, served.options + path.options)
+        return stack.enter_context(closing(api.open_transport(found, load_settings())))
 
 
 class SwitchedGrpc:
@@ -231,7 +300,7 @@ def engines_of(item: pytest.Item, arguments: Mapping[str, Any]) -> tuple[Engines
         config = item.config
         named["endpoints"] = _endpoints(config.getini("lucky_endpoints"))
         named["engine"] = config.getoption("--lucky-engine") or config.getini("lucky_engine")
-    ours = {name: named.pop(name) for name in _ENGINE_ARGUMENTS if name in named}
+    ours = {name: named.pop(name) for name in Engines.__dataclass_fields__ if name in named}
     return Engines(**ours), named
 
 
