@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
@@ -20,7 +20,6 @@ from lucky_transport_migration.bench.suite import BenchSuite, Cell
 from lucky_transport_migration.stats import NEEDED, SHARES, percentile, supported
 
 
-@runtime_checkable
 class Whole(Protocol):
     """A round of which only the whole is timed: `n` items of `us_each` microseconds."""
 

@@ -76,21 +76,15 @@ class PreparedSuite:
         """How many times `run` calls `advance`."""
         return self.plan.rounds * len(self.cases)
 
-    def run(
-        self,
-        command: str,
-        advance: Callable[..., None] = lambda text="": None,
-        tell: Callable[[str], None] = lambda text: None,
-    ) -> dict[str, Any]:
-        """Return the result as JSON values; `advance` is called with a text after each piece of work, `tell` once, with
-        how long the rounds after the first will take.
+    def run(self, command: str, advance: Callable[..., None] = lambda text="": None) -> dict[str, Any]:
+        """Return the result as JSON values; `advance` is called with a text after each piece of work.
 
         A round that the machine disturbed is measured once more, where there are rounds enough for a verdict. A run
         that Ctrl-C or a failing process stops gives the result of its whole rounds, in the first round of what was
         measured by then, and says so in "stopped". Where nothing was, it raises that, and at any time
         RemoteProtocolError: a wrong answer is no result.
         """
-        load, start, stopped = os.getloadavg()[0], time.monotonic(), ""
+        load, stopped = os.getloadavg()[0], ""
         again: list[str] = []
         rounds: list[_Round] = []
         found: _Round = []
@@ -104,9 +98,6 @@ class PreparedSuite:
                     found = []
                     self._round(index, found, lambda text: None)
                 rounds.append(found)
-                if len(rounds) == 1 < self.plan.rounds:
-                    left = (self.plan.rounds - 1) * (time.monotonic() - start) / 60
-                    tell(f"about {left:.1f} min for the other {plural(self.plan.rounds - 1, 'round')}")
         except (KeyboardInterrupt, TransportError) as error:
             if not (rounds or found) or isinstance(error, RemoteProtocolError):
                 raise

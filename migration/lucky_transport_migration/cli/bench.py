@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ import click
 
 from lucky_transport.cli.completion import complete_engines
 from lucky_transport.cli.tables import echo
-from lucky_transport.errors import plural
 from lucky_transport_migration.cli.arguments import NAMES, NUMBERS, choices
 
 if TYPE_CHECKING:
@@ -118,10 +116,8 @@ def _measured(prepared: PreparedSuite, *, silent: bool) -> dict[str, Any]:
     """Run the suite, with a progress bar unless it is to be silent."""
     from lucky_transport_migration.console import terminated_as_by_ctrl_c, watched
 
-    tell = partial(echo, err=True) if not silent else lambda text: None
-    tell(f"{plural(prepared.pieces, 'piece')} in {plural(prepared.plan.rounds, 'round')}")
     with watched("measuring", prepared.pieces, silent=silent) as advance, terminated_as_by_ctrl_c():
-        return prepared.run("lucky-transport " + " ".join(sys.argv[1:]), advance, tell)
+        return prepared.run("lucky-transport " + " ".join(sys.argv[1:]), advance)
 
 
 def _output(result: dict[str, Any], report: Path | None, *, as_json: bool) -> None:

@@ -242,15 +242,6 @@ def test_a_run_without_any_measurement_or_with_a_wrong_answer_has_no_result(erro
         _stopped(error, after).run("lucky-transport bench")
 
 
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_the_first_round_says_how_long_the_others_take(rounds: int) -> None:
-    case = case_of(1)
-    found, told = measure_case(case, PLAN), list[str]()
-    plan = replace(PLAN, rounds=rounds)
-    replace(prepare(plan), cases=[case], measure=lambda _: found).run("lucky-transport bench", tell=told.append)
-    assert told == ([] if rounds == 1 else ["about 0.0 min for the other 2 rounds"])
-
-
 @pytest.mark.parametrize("rounds", [5, 8])
 def test_a_disturbed_round_is_measured_once_more_where_there_can_be_a_verdict(rounds: int) -> None:
     case = case_of(1)

@@ -42,7 +42,7 @@ def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def again(one_run: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Type the command of that run with further arguments; nothing is measured a second time."""
 
-    def run(self: PreparedSuite, command: str, advance: Callable[..., None], tell: Any) -> dict[str, Any]:
+    def run(self: PreparedSuite, command: str, advance: Callable[..., None]) -> dict[str, Any]:
         for piece in range(self.pieces):
             advance(f"piece {piece}")
         return json.loads(one_run.read_text())
