@@ -75,7 +75,7 @@ def run(
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     probe = _GroupSignalProbe(_prepare(libc, awaited))
     try:
-        program = subprocess.Popen(command, env=environ, preexec_fn=_prepare(libc, before))
+        program = subprocess.Popen(command, env=environ, close_fds=False, preexec_fn=_prepare(libc, before))
         pause_s, longest_s = (0.002, 0.002) if thorough else (0.02, 0.5)
         while program.poll() is None:
             watch()

@@ -141,6 +141,17 @@ def test_stdin_stdout_and_arguments_are_the_programs(start: Start, python: Pytho
     assert process.communicate("said", timeout=20)[0] == "['--transport', '-h', '--'] said\n"
 
 
+@pytest.mark.parametrize("options", [(), ("--quiet",)])
+def test_the_program_inherits_descriptors(environ: dict[str, str], options: tuple[str, ...]) -> None:
+    source, sink = os.pipe()
+    with open(source) as output:
+        with open(sink, "w"):
+            program = [sys.executable, "-c", f"import os; os.write({sink}, b'passed on')"]
+            command = [sys.executable, "-m", "lucky_transport", "run", *GRPC, *options, "--", *program]
+            subprocess.run(command, env=environ, pass_fds=[sink], check=True, timeout=PATIENCE_S)
+        assert output.read() == "passed on"
+
+
 def test_the_launcher_imports_nothing_heavy(environ: dict[str, str], tmp_path: Path) -> None:
     launcher = [sys.executable, "-X", "importtime", "-m", "lucky_transport", "run", *GRPC, "--", "true"]
     done = subprocess.run(launcher, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60)
