@@ -30,8 +30,9 @@ class ArraySpec:
     """One array per env: `dtype`, `shape` (without the batch axis) and bounds.
 
     `low` / `high` are None (unbounded), a number for all elements, or a nested list of `shape`. `n` is the number of
-    values of a Discrete space (then `shape` is `()` and `low` its start), 0 for any other. `kind` is "MultiDiscrete" or
-    "MultiBinary" where the space is one of these, "" for a Box or a Discrete.
+    values of a Discrete space, 0 for any other. Its `shape` is `()`, its `low` the start, 0 where it is None, and its
+    `high` the last value, also where it is None. `kind` is "MultiDiscrete" or "MultiBinary" where the space is one of
+    these, "" for a Box or a Discrete.
     """
 
     dtype: str = "float32"
@@ -48,6 +49,10 @@ class ArraySpec:
             raise SpecError(f"shape {self.shape} has an empty axis; every extent must be at least 1")
         if self.kind not in _KINDS:
             raise SpecError(f"kind {self.kind!r}: expected one of {', '.join(map(repr, _KINDS))}")
+        if self.n and self.low is None:
+            object.__setattr__(self, "low", 0)
+        if self.n and self.high is None:
+            object.__setattr__(self, "high", (self.low or 0) + self.n - 1)
         if self.kind:
             _check_integers(self)
         elif self.low is not None and self.high is not None:
@@ -73,7 +78,7 @@ class ArraySpec:
         from gymnasium.spaces import Box, MultiBinary, MultiDiscrete
 
         if self.n:
-            return _discrete(self.n, int(self.low or 0), self.dtype)
+            return _discrete(self.n, int(self.low), self.dtype)
         if self.kind == "MultiBinary":
             return MultiBinary(self.shape[0] if len(self.shape) == 1 else self.shape)
         dtype = np.dtype(self.dtype)

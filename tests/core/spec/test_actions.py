@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Discrete, MultiBinary, MultiDiscrete
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,6 +143,26 @@ def test_values_outside_the_bounds_are_counted_on_both_sides() -> None:
 def test_the_strict_check_names_the_first_value_outside(low: Any, high: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         Bounds(ArraySpec("float32", (3,), low, high)).check(np.array([[-1.5, -1, 0], [1, 1.5, 99]], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("array", "least", "most"),
+    [
+        (ArraySpec("int64", (), n=3), 0, 2),
+        (ArraySpec("int8", (), 5, n=3), 5, 7),
+        (ArraySpec.from_plain({"dtype": "int32", "shape": [], "n": 3}), 0, 2),  # as C, C++ and C# write it
+        (ArraySpec.of_space(Discrete(3, start=-1)), -1, 1),
+        (ArraySpec.of_space(MultiDiscrete([3, 3])), 0, 2),
+        (ArraySpec.of_space(MultiBinary(2)), 0, 1),
+    ],
+)
+def test_choices_have_bounds_whether_their_spec_says_them_or_not(array: ArraySpec, least: int, most: int) -> None:
+    bounds, actions = Bounds(array), np.full((2, *array.shape), least, array.dtype)
+    for value, outside in ((least, 0), (most, 0), (least - 1, actions.size), (most + 1, actions.size)):
+        assert bounds.count_outside(np.full_like(actions, value)) == outside
+    with pytest.raises(SpecError, match=f"out of bounds: {most + 1} at .*expected {least} to {most}"):
+        bounds.check(np.full_like(actions, most + 1))
+    assert array.space().contains(np.full_like(actions, most)[0])
 
 
 class _OnGpu:
