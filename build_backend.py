@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sysconfig
+import tempfile
 
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403 (the hooks that compile nothing)
@@ -25,12 +26,15 @@ def get_requires_for_build_wheel(config_settings=None):
 
 
 def build_wheel(*args, build=build_meta.build_wheel):
-    if not compiler_answers():
-        if (found := importlib.util.find_spec("ziglang")) is None:
-            raise SystemExit("no C compiler answers: install gcc or clang, or ziglang into this environment")
-        zig = shlex.join([f"{found.submodule_search_locations[0]}/zig", "cc", "-mcpu=baseline"])  # no newer CPU's code
+    if compiler_answers():
+        return build(*args)
+    if (found := importlib.util.find_spec("ziglang")) is None:
+        raise SystemExit("no C compiler answers: install gcc or clang, or ziglang into this environment")
+    zig = shlex.join([f"{found.submodule_search_locations[0]}/zig", "cc", "-mcpu=baseline"])  # no newer CPU's code
+    with tempfile.TemporaryDirectory() as cache:
         os.environ |= {"CC": zig, "CFLAGS": "-O3 -g0", "LDSHARED": f"{zig} -shared -s"}
-    return build(*args)
+        os.environ |= {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
+        return build(*args)
 
 
 def build_editable(*args):

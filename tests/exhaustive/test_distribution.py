@@ -29,6 +29,9 @@ STABLE_ABI = "cp311-abi3"
 #: A command that compiles nothing.
 NO_COMPILER = "/bin/false"
 
+#: What leads a compiler to the folders where it keeps what it may use again.
+CACHES = ("HOME", "XDG_CACHE_HOME", "TMPDIR")
+
 BUILD = "import sys, build_backend as b; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
 
 
@@ -158,7 +161,10 @@ def test_the_compiler_that_the_build_asks_for_makes_the_same_wheel(
     tree: Path, ziglang: dict[str, str], wheel: Path, tmp_path: Path
 ) -> None:
     source = shutil.copytree(tree, tmp_path / "source", ignore=shutil.ignore_patterns("build", "*.egg-info"))
-    again = build("wheel", source, tmp_path / "wheel", **ziglang)
+    caches = tmp_path / "caches"
+    caches.mkdir()
+    again = build("wheel", source, tmp_path / "wheel", **ziglang, **dict.fromkeys(CACHES, str(caches)))
+    assert list(caches.iterdir()) == []
     assert again.name == wheel.name
     assert compiled(again) == compiled(wheel)
     assert contents(again) == contents(wheel)
