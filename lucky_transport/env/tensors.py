@@ -99,11 +99,16 @@ class TorchObservations:
     def _found(self, device: Any) -> Any:
         torch = self._torch
         try:
-            target = torch.device(device)
+            target = torch.device("cuda", device) if type(device) is int else torch.device(device)
         except (RuntimeError, TypeError) as error:
             first = str(error).partition("\n")[0]
             raise ConfigError(f"device {device!r}: {first}", hint="write 'cpu', 'cuda' or 'cuda:0'") from error
         if target.type != "cuda":
+            try:
+                torch.from_numpy(np.empty(0, np.uint8)).to(target)
+            except (RuntimeError, AssertionError, ImportError) as error:
+                first = str(error).partition("\n")[0]
+                raise DeviceError(f"device {device!r}: {first}", hint="'cpu' is always there") from error
             return target
         if not torch.cuda.is_available():
             raise DeviceError(

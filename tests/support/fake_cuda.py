@@ -142,6 +142,8 @@ class FakeTensor:
 
     def to(self, device: FakeDevice | str, *, non_blocking: bool = False, copy: bool = False) -> FakeTensor:
         target = FakeDevice(device) if isinstance(device, str) else device
+        if target.type == "mps":
+            raise RuntimeError("PyTorch is not linked with support for mps devices")
         if target.type == "cuda" and target.index is None:
             target = FakeDevice("cuda", 0)
         made = FakeTensor(np.full_like(self._array, 99), target)
@@ -191,7 +193,7 @@ class FakeTensor:
 class FakeDevice:
     def __init__(self, kind: str, index: int | None = None) -> None:
         name, _, number = kind.partition(":")
-        if name not in ("cpu", "cuda", "meta"):
+        if name not in ("cpu", "cuda", "meta", "mps"):
             raise RuntimeError(f"Expected one of cpu, cuda device type: {kind}")
         self.type = name
         if number and not number.isdigit():

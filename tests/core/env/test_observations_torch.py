@@ -131,6 +131,7 @@ def test_one_stream_and_an_event_for_each_slot_serve_all_copies_of_many(torch: F
                 step(env)
                 env.observations_torch("cuda")
                 env.observations_torch("cuda:0")
+                env.observations_torch(0)
             assert (FakeStream.made - made[0], FakeEvent.made - made[1]) == (1, slots)
 
 
@@ -215,11 +216,13 @@ def closed(env: VectorEnv) -> None:
 
 
 #: What comes before, the device, and what is raised.
-REFUSALS: dict[str, tuple[Callable[[VectorEnv], object], str, type[Exception], str]] = {
+REFUSALS: dict[str, tuple[Callable[[VectorEnv], object], object, type[Exception], str]] = {
     "never reset": (lambda env: None, "cpu", LocalProtocolError, "never reset"),
     "under way": (under_way, "cpu", LocalProtocolError, "step_wait"),
     "closed": (closed, "cpu", ClosedError, "closed"),
     "no such device": (lambda env: env.reset(), "cuda:3", DeviceError, "there are 1 CUDA devices"),
+    "no such number": (lambda env: env.reset(), 3, DeviceError, "device 3: there are 1 CUDA devices"),
+    "no support": (lambda env: env.reset(), "mps", DeviceError, "device 'mps': PyTorch is not linked with"),
     "no device": (lambda env: env.reset(), "gpu", ConfigError, "'gpu'"),
 }
 
@@ -230,7 +233,7 @@ def test_where_there_is_nothing_to_show_it_is_refused(
     torch: FakeTorch,
     driver: FakeDriver,
     before: Callable[[VectorEnv], object],
-    device: str,
+    device: Any,
     kind: type[Exception],
     text: str,
 ) -> None:
@@ -245,11 +248,12 @@ def test_where_there_is_nothing_to_show_it_is_refused(
     [
         (None, "cpu", MissingExtra, "pip install torch"),
         (FakeTorch(devices=0), "cuda", DeviceError, r"sees no CUDA device.*lucky-transport doctor"),
+        (FakeTorch(devices=0), 0, DeviceError, r"device 0: .*sees no CUDA device"),
     ],
-    ids=["no PyTorch", "no GPU"],
+    ids=["no PyTorch", "no GPU", "no GPU 0"],
 )
 def test_what_is_missing_is_named_with_the_remedy(
-    env: VectorEnv, monkeypatch: pytest.MonkeyPatch, found: Any, device: str, kind: type[Exception], text: str
+    env: VectorEnv, monkeypatch: pytest.MonkeyPatch, found: Any, device: Any, kind: type[Exception], text: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", found)
     env.reset(seed=1)

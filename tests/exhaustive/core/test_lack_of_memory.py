@@ -1,4 +1,4 @@
-"""Each allocation of the native module fails once: what it does then is an error, and the next call finds all in order."""
+"""Each allocation of the native module fails once: that is an error, and the next call finds all in order."""
 
 import pytest
 

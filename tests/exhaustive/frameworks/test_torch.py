@@ -45,13 +45,15 @@ def test_what_is_no_device_is_named_in_one_line(make: Any, torch: Any, device: A
         assert "\n" not in str(caught.value)
 
 
-def test_a_gpu_that_is_not_there_is_an_error_of_ours(make: Any, torch: Any) -> None:
+@pytest.mark.parametrize("device", ["cuda", 0, "mps", "xpu", "hpu"])
+def test_a_gpu_that_is_not_there_is_an_error_of_ours(make: Any, torch: Any, device: Any) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with make("toy", 1) as env:
         env.reset(seed=1)
-        with pytest.raises(DeviceError, match="sees no CUDA device"):
-            env.observations_torch("cuda")
+        with pytest.raises(DeviceError, match=f"device {device!r}: ") as caught:
+            env.observations_torch(device)
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("way", [one for one in figures.WAYS if "device memory" not in one])
