@@ -178,9 +178,6 @@ def _float_range(spec: ArraySpec) -> tuple[NDArray[np.float64], NDArray[np.float
 
 def _integer_range(spec: ArraySpec) -> tuple[Any, Any]:
     """Return the inclusive bounds; integers stay inside them, since a discrete engine has no answer to others."""
-    if spec.n:
-        start = int(spec.low or 0)
-        return start, start + spec.n - 1
     kind = np.dtype(spec.dtype)
     floor, ceiling = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
     low = np.broadcast_to(np.asarray(floor if spec.low is None else spec.low), spec.shape)
