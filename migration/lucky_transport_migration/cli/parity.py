@@ -180,7 +180,7 @@ def _refuse(context: click.Context, names: Container[str | None], why: str) -> N
     """Refuse those of the parameters that were given, as a user types them."""
     wrong = [one for one in context.command.params if one.name in names and _is_given(context, one.name or "")]
     if wrong:
-        spelt = ", ".join("ENGINE" if isinstance(one, click.Argument) else one.opts[0] for one in wrong)
+        spelt = ", ".join("ENGINE" if isinstance(one, click.Argument) else "/".join(one.opts) for one in wrong)
         raise click.UsageError(f"{spelt}: {why}; see --help")
 
 

@@ -272,6 +272,7 @@ def test_without_a_description_reflection_is_asked_and_else_both_options_named(w
         (("--from", __file__), "--from: only with --server"),
         (("--value", "a.B.c=1"), "--value: only with --server"),
         (("--server", "x {port}", "--from", __file__, "--seed", "3"), "--seed: nothing is drawn with --from"),
+        (("--server", "x {port}", "--from", __file__, "--requests", "3"), "--requests: nothing is drawn with --from"),
     ],
 )
 def test_wrong_use_is_refused_with_what_to_do(options: tuple[str, ...], text: str) -> None:
