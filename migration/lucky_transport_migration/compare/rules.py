@@ -191,7 +191,7 @@ class ComparisonRules:
         """Return the rule of a place: "observation", "metadata.<key>", or a path from a message, whose last field has
         the name `own` in its own message.
         """
-        return self._find(place, own)[1]
+        return self.find(place, own)[1]
 
     def fields(self, message: type, place: str) -> tuple[tuple[Field, str, Rule], ...]:
         """Return the fields of a message that stands at `place`, each with its own place and its rule."""
@@ -217,14 +217,7 @@ class ComparisonRules:
         """Return the arrays of a step, and the fields of a spec, that are left out, with the reasons."""
         return {key: row.skip for key, row in self.rows.items() if row.skip and key.partition(".")[0] in ARRAYS}
 
-    def _left_out(self, message: type, place: str, streamed: bool, above: tuple[type, ...]) -> Iterator[str]:
-        for field, inner, rule in self.fields(message, place):
-            if rule.skips(streamed):
-                yield self._find(inner, f"{name_of(message)}.{field.name}")[0]
-            elif field.message is not None and field.message not in above:
-                yield from self._left_out(field.message, inner, streamed, (*above, message))
-
-    def _find(self, place: str, own: str) -> tuple[str, Rule]:
+    def find(self, place: str, own: str = "") -> tuple[str, Rule]:
         """Return the key that counts at a place, and its rule; "" and EXACT where none does."""
         found = self._found.get((place, own))
         if found is None:
@@ -234,3 +227,10 @@ class ComparisonRules:
             key = next(exact, None) or next(matching, "")
             found = self._found[place, own] = (key, self.rows.get(key, EXACT))
         return found
+
+    def _left_out(self, message: type, place: str, streamed: bool, above: tuple[type, ...]) -> Iterator[str]:
+        for field, inner, rule in self.fields(message, place):
+            if rule.skips(streamed):
+                yield self.find(inner, f"{name_of(message)}.{field.name}")[0]
+            elif field.message is not None and field.message not in above:
+                yield from self._left_out(field.message, inner, streamed, (*above, message))

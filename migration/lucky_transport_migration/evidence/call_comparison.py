@@ -160,8 +160,11 @@ def _compared(
     if skipped and is_latest and (found is None or is_cut or found.where != "items"):
         why = f"{' and '.join(skipped)} that its reader was too slow for"
         return replace(evidence, verdict=NOT_COMPARED, why=why)
+    pairs = (pair for side in (primary, shadow) for pair in (*side.headers, *side.trailing))
+    found_rules = (rules.find(f"{METADATA}{key}") for key, _ in pairs)
+    metadata = {key: rule.skip for key, rule in found_rules if rule.skip}
     fields = {key: rules.rows[key].skip for key in items.left_out}
-    evidence = replace(evidence, verdict=EQUAL, left_out={**fields, **left_out})
+    evidence = replace(evidence, verdict=EQUAL, left_out={**fields, **metadata, **left_out})
     return evidence if found is None else differing_at(found, evidence)
 
 

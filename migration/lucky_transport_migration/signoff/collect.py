@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import plural
-from lucky_transport.found_file import describe_user
 from lucky_transport.messages.method import is_pattern, matches
 from lucky_transport_migration.bench.environment import capture, checkout
 from lucky_transport_migration.catalogue.catalogue import OWN
@@ -84,7 +83,7 @@ def collect(pattern: str = "*", folder: Path | None = None, since: str = "", loo
         "unnamed": len({one.name for one in files} - {f"calls-{one.pid}.jsonl" for one in programs}),
         "limits": asdict(limits),
         "laxer": limits.laxer,
-        "may_turn_back": _owners(plan),
+        "may_turn_back": plan.owners,
         "damaged": damage.plain() | {"sentence": damage.sentence},
         "environment": capture(),
     }
@@ -158,8 +157,3 @@ def _programs(found: Sequence[Program]) -> list[dict[str, Any]]:
         row = rows.setdefault(alike, asdict(one) | {"command": list(one.command), "processes": 0})
         row |= {"processes": row["processes"] + 1, "last": one.at}
     return list(rows.values())
-
-
-def _owners(plan: StagePlan) -> list[str]:
-    """Return the users that may write the file of stages and the evidence, root apart."""
-    return list(dict.fromkeys(describe_user(one.stat().st_uid) for one in (plan.path, plan.evidence) if one.exists()))

@@ -30,7 +30,7 @@ from typing import Any
 from lucky_transport.config import environment, load_table
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
-from lucky_transport.found_file import find_up, working_directory
+from lucky_transport.found_file import describe_user, find_up, working_directory
 from lucky_transport.messages.method import is_pattern, matches, most_exact
 from lucky_transport.messages.methods import Effect
 from lucky_transport.table_readers import Readers, number, only, read_table
@@ -89,6 +89,12 @@ class StagePlan:
         methods = {key: _placement(value, f"{rows_source} {key!r}") for key, value in rows.items()}
         override = _override(environment() if environ is None else environ)
         return cls(path, **values, methods=methods, override=override, catalogue=catalogue)
+
+    @property
+    def owners(self) -> list[str]:
+        """The users that may write the file of stages and the evidence, root apart."""
+        found = (one.stat().st_uid for one in (self.path, self.evidence) if one.exists())
+        return list(dict.fromkeys(map(describe_user, found)))
 
     def placement(self, method: str) -> Placement:
         """Return where a method, given by its full name, is by the file and the environment."""

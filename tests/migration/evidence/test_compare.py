@@ -145,7 +145,11 @@ def test_metadata_may_come_in_another_order_of_keys_and_a_rule_leaves_one_out(bo
     pairs, reordered = (("a", "1"), ("b", "2"), ("b", "3")), (("b", "2"), ("a", "1"), ("b", "3"))
     assert compare(both(outcome("grpc", trailing=pairs), outcome("shm", trailing=reordered)), RULES).verdict == "equal"
     rules = ComparisonRules({"metadata.x-bin": Rule(skip="its own each time")})
-    assert compare(both(outcome("grpc", headers=(("x-bin", b"\0"),)), outcome("shm")), rules).verdict == "equal"
+    for where in ("headers", "trailing"):
+        evidence = compare(both(outcome("grpc", **{where: (("x-bin", b"\0"),)}), outcome("shm")), rules)
+        assert (evidence.verdict, evidence.left_out) == ("equal", {"metadata.x-bin": "its own each time"})
+    others = (outcome(name, headers=(("x", "1"),)) for name in ("grpc", "shm"))
+    assert compare(both(*others), rules).left_out == {}
 
 
 # a candidate that fails

@@ -181,6 +181,7 @@ def test_a_field_that_may_differ_is_left_out_and_said(
 ) -> None:
     (tmp_path / "lucky_transport.toml").write_text(
         '[parity.fields]\n"weather.v1.Forecast.issued_ns" = { skip = "a clock" }\n'
+        '"metadata.weather-*" = { skip = "of the station" }\n'
     )
     monkeypatch.chdir(tmp_path)
     options = ("--method", "Weather/GetForecast", "--requests", "5")
@@ -188,6 +189,7 @@ def test_a_field_that_may_differ_is_left_out_and_said(
     assert done.exit_code == 0, done.output
     assert "not compared: weather.v1.Forecast.issued_ns" in done.output
     assert "(a clock)" in done.output
+    assert "not compared: metadata.weather-*" in done.output
 
 
 def of_changed(weather: WeatherPrograms, folder: Path, old: str, new: str, *options: str) -> Result:
