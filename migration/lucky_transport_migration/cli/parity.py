@@ -141,7 +141,7 @@ def parity(context: click.Context, suite: str | None, methods: str | None, as_js
     run`, and gets calls drawn from the descriptors of its messages, or those of a recording. A difference is shown with
     the smallest call that is found to have it.
     """
-    from lucky_transport_migration.parity.call_parity import show_parity
+    from lucky_transport_migration.cli.show_parity import show_parity
 
     methods = methods or "all"
     of_server = {name: given.pop(name) for name in _OF_SERVERS}
@@ -167,7 +167,7 @@ def parity(context: click.Context, suite: str | None, methods: str | None, as_js
 
 def _end(outcome: Any, as_json: bool, **more: Any) -> NoReturn:
     """Show the outcome of a proof, as JSON with `more`, and end with its exit code."""
-    from lucky_transport_migration.parity.call_parity import show_parity
+    from lucky_transport_migration.cli.show_parity import show_parity
 
     if as_json:
         click.echo(json.dumps(outcome.plain() | more, indent=2, allow_nan=False))

@@ -17,8 +17,9 @@ be taken for one that does.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -186,6 +187,16 @@ class ComparisonRules:
             rows[key] = read_rule(value, f"{source} {key!r}")
             check_key(key, rows[key], source)
         return cls(rows)
+
+    @property
+    def declared(self) -> list[str]:
+        """The rules of [parity.fields], each as its key and what it says."""
+        found = {key: asdict(row) for key, row in self.rows.items() if BUILT_IN.get(key) != row}
+        usual = asdict(EXACT)
+        return [
+            f"{key} {', '.join(f'{name} {json.dumps(one)}' for name, one in row.items() if one != usual[name])}"
+            for key, row in found.items()
+        ]
 
     def rule(self, place: str, own: str = "") -> Rule:
         """Return the rule of a place: "observation", "metadata.<key>", or a path from a message, whose last field has

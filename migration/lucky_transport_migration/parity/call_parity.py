@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lucky_transport.cli.tables import echo, show
 from lucky_transport.errors import Unimplemented, plural
 from lucky_transport.messages.methods import method
 from lucky_transport_migration.compare.difference import LocatedDifference
@@ -29,7 +28,6 @@ from lucky_transport_migration.evidence.tally import (
 )
 from lucky_transport_migration.parity.call_answers import FEW_ITEMS, MOST_ITEMS
 from lucky_transport_migration.parity.step_parity import Parity
-from lucky_transport_migration.paths import label
 
 #: The service that the host answers for every engine.
 _OF_THE_HOST = "/hazel.rpc.AgentService/"
@@ -219,29 +217,3 @@ def prove_whole(prove_steps: Callable[[], Parity], prove_calls: Callable[[], Com
     except Unimplemented as error:
         steps.leave_out("typed calls", str(error))
         return WholeParity(steps, None)
-
-
-def show_parity(outcome: Parity | CommandsParity | WholeParity) -> None:
-    """Print a proof's outcome: what was compared, what differs, what was not compared, and the verdict.
-
-    Of a whole one both parts, one that differs last, and the verdict on both in the last line.
-    """
-    if isinstance(outcome, WholeParity):
-        parts = [one for one in (outcome.steps, outcome.calls) if one is not None]
-        for part in sorted(parts, key=lambda part: not part.equal):
-            show_parity(part)
-        if len(parts) > 1 and outcome.equal:  # else the sentence of the part that differs is the last line
-            echo("EQUAL: steps and calls.")
-        return
-    heads, rows = outcome.table
-    show(f"between {', '.join(label(name) for name in outcome.between)}", heads, rows, numbers=True)
-    if isinstance(outcome, CommandsParity):
-        for one in outcome.differences:
-            echo(f"differs: {one.sentence()}", fg="red")
-        if outcome.offer:
-            echo(outcome.offer, dim=True)
-    echo(f"compared: {outcome.compared_text}", dim=True)
-    for what, why in outcome.not_compared.items():
-        echo(f"not compared: {what} ({why})", dim=True)
-    for line in outcome.sentence.splitlines():
-        echo(line, bold=True, fg="green" if outcome.equal else "red")

@@ -19,6 +19,7 @@ from lucky_transport.messages.method import is_pattern, matches
 from lucky_transport_migration.bench.environment import capture, checkout
 from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.compare.difference import short
+from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.lines import Program, read_programs
 from lucky_transport_migration.evidence.record import ITSELF, Evidence, read_folder
 from lucky_transport_migration.evidence.tally import refusals_text
@@ -83,6 +84,7 @@ def collect(pattern: str = "*", folder: Path | None = None, since: str = "", loo
         "unnamed": len({one.name for one in files} - {f"calls-{one.pid}.jsonl" for one in programs}),
         "limits": asdict(limits),
         "laxer": limits.laxer,
+        "rules": ComparisonRules.load(plan.path.parent).declared,
         "may_turn_back": plan.owners,
         "damaged": damage.plain() | {"sentence": damage.sentence},
         "environment": capture(),

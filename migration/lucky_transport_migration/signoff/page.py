@@ -81,6 +81,7 @@ def lead(result: Result) -> list[str]:
     methods = result["methods"]
     found = [_verdict(result), _compared(result) if methods else "", result["refused"]]
     found.append(result["laxer"] and f"Limits laxer than the defaults: {', '.join(result['laxer'])}.")
+    found.append(result["rules"] and f"Compared by the rules of [parity.fields]: {'; '.join(result['rules'])}.")
     against = ", ".join(short_name(one["method"]) for one in methods if one["against"])
     found.append(against and f"Complete, though by what was seen the gate would hold back: {against}.")
     found.append(result["damaged"]["lines"] and f"{result['damaged']['sentence']}.")

@@ -14,7 +14,9 @@ from lucky_transport_migration.bench.charts import duration_axis, look
 from lucky_transport_migration.bench.reading import all_rows, glance, headlines, lead, losses, numbers
 from lucky_transport_migration.bench.report import bench_markdown, bench_page, write_bench
 from lucky_transport_migration.bench.run import verdict
-from lucky_transport_migration.parity.call_parity import WholeParity, show_parity
+from lucky_transport_migration.cli.show_parity import show_parity
+from lucky_transport_migration.compare.rules import ComparisonRules
+from lucky_transport_migration.parity.call_parity import WholeParity
 from lucky_transport_migration.units import times_text
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -279,7 +281,8 @@ def test_an_axis_of_durations_has_a_scale(low: float, high: float, least: int, m
 def test_the_verdict_of_parity_is_the_last_line_and_what_differs_nearest_to_it(
     steps: bool, calls: bool, last: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plain = {"between": (), "table": ((), ()), "compared_text": "", "not_compared": {}}
+    rules = ComparisonRules()
+    plain = {"between": (), "table": ((), ()), "compared_text": "", "not_compared": {}, "rules": rules}
     parts: Any = [
         SimpleNamespace(equal=equal, sentence=f"{'EQUAL' if equal else 'DIFFERENT'} {name}", **plain)
         for name, equal in (("steps", steps), ("calls", calls))

@@ -261,6 +261,21 @@ def test_limits_that_are_laxer_than_the_defaults_are_named_on_top_and_stricter_o
     assert "aa_days 8 (default 7), demote false (default true), cool_down_s 1.0 (default 300.0)." in signoff().output
 
 
+def test_each_rule_of_parity_fields_is_named_on_top_of_every_page(project: Path) -> None:
+    keep(project / "seen", [seen()] * 40)
+    assert "[parity.fields]" not in signoff().output
+    with (project / "lucky_transport.toml").open("a") as file:
+        file.write(
+            '[parity.fields]\n"lab.Arm.force" = { abs = 5.0, ulp = 4 }\n"metadata.x-bin" = { skip = "noise" }\n'
+            '"observation" = { nan = "different" }\n'
+        )
+    rules = ("lab.Arm.force abs 5.0, ulp 4", 'metadata.x-bin skip "noise"', 'observation nan "different"')
+    assert f"Compared by the rules of [parity.fields]: {'; '.join(rules)}." in signoff().output
+    assert page()["rules"] == list(rules)
+    for file in PAGES[:2]:
+        assert "lab.Arm.force abs 5.0, ulp 4" in (project / "lucky-report" / file).read_text()
+
+
 def test_answers_that_were_refusals_are_counted_on_top_by_their_status(project: Path) -> None:
     keep(project / "seen", [*[seen()] * 40, *[seen(code="UNAUTHENTICATED")] * 2])
     assert "\n2 of 42 compared answers were refusals: 2 UNAUTHENTICATED.\n" in signoff().output

@@ -182,6 +182,7 @@ def test_a_field_that_may_differ_is_left_out_and_said(
     (tmp_path / "lucky_transport.toml").write_text(
         '[parity.fields]\n"weather.v1.Forecast.issued_ns" = { skip = "a clock" }\n'
         '"metadata.weather-*" = { skip = "of the station" }\n'
+        '"weather.v1.Forecast.*" = { abs = 1e-9 }\n'
     )
     monkeypatch.chdir(tmp_path)
     options = ("--method", "Weather/GetForecast", "--requests", "5")
@@ -190,6 +191,8 @@ def test_a_field_that_may_differ_is_left_out_and_said(
     assert "not compared: weather.v1.Forecast.issued_ns" in done.output
     assert "(a clock)" in done.output
     assert "not compared: metadata.weather-*" in done.output
+    assert "\nrules of [parity.fields]: weather.v1.Forecast.issued_ns skip" in done.output
+    assert "; weather.v1.Forecast.* abs 1e-09\n" in done.output
 
 
 def of_changed(weather: WeatherPrograms, folder: Path, old: str, new: str, *options: str) -> Result:
