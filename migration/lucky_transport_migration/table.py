@@ -20,7 +20,7 @@ INCONCLUSIVE = "INCONCLUSIVE"
 #: Verdicts -> their style, and the sign that tells them without colours.
 _WORDS = {
     **dict.fromkeys(("PASS", "READY", "MAY MOVE", "COMPLETE", "FASTER", "MOSTLY FASTER", "EQUAL"), ("good", "✓")),
-    **dict.fromkeys(("FAIL", "NOT READY", "HELD BACK", "SLOWER", "NOT FASTER", "DIFFERENT"), ("bad", "✗")),
+    **dict.fromkeys(("FAIL", "NOT READY", "HELD BACK", "SLOWER", "NOT FASTER", "DIFFERENT", "FAILED"), ("bad", "✗")),
     **dict.fromkeys(
         ("NOTHING SEEN", "MIXED", "NO VERDICT", "NO DIFFERENCE", "NOT MEASURED", INCONCLUSIVE), ("open", "○")
     ),

@@ -102,6 +102,11 @@ class EvidenceSummary(Tally):
         return np.fromiter(self._is_bad.values() if self.bad else (), np.bool_)
 
     @property
+    def word(self) -> str:
+        """What the method is called by its compared calls, "" where none of them differed or failed."""
+        return "" if not self.bad else "DIFFERENT" if self.verdicts[DIFFERENT] else "FAILED"
+
+    @property
     def moving(self) -> bool:
         """True when there is something to judge: a call was compared, or both transports answer live calls."""
         return bool(self.compared or self.stages & JUDGED or _TYPED_STEP in self.unseen)

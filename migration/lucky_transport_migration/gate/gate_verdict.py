@@ -21,7 +21,7 @@ from lucky_transport_migration.evidence.record import CONTROL, Evidence
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
-from lucky_transport_migration.gate.method import MethodVerdict, judge_method, uncompared
+from lucky_transport_migration.gate.method import MethodVerdict, difference_first, judge_method, uncompared
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.stage import Stage
 
@@ -99,7 +99,7 @@ def judge(
     for name in held.keys() & rows.keys():
         is_first = standing is not None and standing.cooling_s(name) > 0 and not moving[name].compared
         reasons = [] if is_first else rows[name].reasons  # while it cools down no advice can be followed
-        rows[name] = replace(rows[name], reasons=[held[name], *reasons])
+        rows[name] = replace(rows[name], reasons=difference_first(moving[name], [held[name], *reasons]))
     reasons = [f"{name}: {reason}" for name, one in rows.items() for reason in one.reasons]
     return GateVerdict(bool(rows) and not reasons, reasons if rows else [NO_EVIDENCE], rows)
 

@@ -7,7 +7,6 @@ and the more often, the more each method has to show.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,8 +74,10 @@ def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1, lo
     missing += _unproven(summary, limits)
     if summary.compared:
         slow = (one.sentence for one in latency if one.holds_back)
-        wrong = _mismatches(summary, limits, error, bound, loss)
-        doubts = [*_counts(summary, limits), *wrong, *missing, *slow]
+        rate = _open_rate(summary, limits, error, bound, loss)
+        doubts = [*_counts(summary, limits), *([rate] if rate and not summary.bad else []), *missing, *slow]
+        if summary.bad and (rate or doubts):
+            doubts = ["; ".join(filter(None, [different(summary), rate])), *doubts]
     else:  # then there is nothing to be timed either
         doubts = [uncompared(summary)]
     if doubts and look > 1:
@@ -134,24 +135,39 @@ def _counts(summary: EvidenceSummary, limits: Limits) -> Iterator[str]:
         yield f"{counted} compared, {limits.calls:,} asked for (calls){remedy}"
 
 
-def _mismatches(summary: EvidenceSummary, limits: Limits, error: float, bound: float, loss: float) -> Iterator[str]:
-    """Yield why the calls that differed are too many."""
-    trials, bad = summary.trials, int(summary.bad_trials.sum())
-    if bound <= limits.mismatch_limit or (not bad and trials < limits.calls):
-        return
-    counted, remedy = _repeats(summary, "compared call")
+def different(summary: EvidenceSummary) -> str:
+    """Return how many of the compared calls differed or failed, what to do after a fix, and the first of them."""
     kinds = ", ".join(f"{aspect} {calls:,}" for aspect, calls in summary.aspects.most_common())
     found = f"{summary.verdicts[DIFFERENT]:,} differed and {summary.verdicts[FAILED]:,} failed{kinds and f' ({kinds})'}"
-    needed = math.ceil(loss * needed_trials(bad / loss, limits.mismatch_limit, 1 - error))
-    bursts = f"; mismatches come in bursts: {trials:,} are worth {trials / loss:,.0f} independent" if loss > 2 else ""
     first = f"; the first: {summary.first.sentence}" if summary.first else ""
     if summary.first and summary.noise_in(summary.first.where):
         first += "; it differs in the A/A run too, so give that field a rule in [parity.fields]"
-    yield (
-        f"of {counted} {found}: a rate of up to {bound * 100:.3g} % is open, the limit is "
-        f"{limits.mismatch_limit * 100:.3g} %{bursts}; {plural(needed - trials, 'more call')} without another would do"
-        f"{remedy}{first}"
-    )
+    counted, _ = _repeats(summary, "compared call")
+    return f"{summary.word}: of {counted} {found}; after a fix, pass over them with `signoff --since MOMENT`{first}"
+
+
+def difference_first(summary: EvidenceSummary, reasons: Sequence[str]) -> list[str]:
+    """Return the reasons, led by what differed where something did, whether or not the limits allow it."""
+    if not summary.bad:
+        return list(reasons)
+    told = [one for one in reasons if one.startswith(f"{summary.word}: ")] or [different(summary)]
+    return [*told, *(one for one in reasons if one not in told)]
+
+
+def _open_rate(summary: EvidenceSummary, limits: Limits, error: float, bound: float, loss: float) -> str:
+    """Return up to what the rate of mismatches is open, "" where that is within the limit or calls are missing."""
+    trials = summary.trials
+    if bound <= limits.mismatch_limit or (not summary.bad and trials < limits.calls):
+        return ""
+    rate = f"a rate of up to {bound * 100:.3g} % is open, the limit is {limits.mismatch_limit * 100:.3g} %"
+    if summary.bad:
+        bursts = (
+            f"; mismatches come in bursts: {trials:,} are worth {trials / loss:,.0f} independent" if loss > 2 else ""
+        )
+        return f"{rate}{bursts}"
+    counted, remedy = _repeats(summary, "compared call")
+    more = plural(needed_trials(0, limits.mismatch_limit, 1 - error) - trials, "more call")
+    return f"of {counted} none differed: {rate}; {more} would do{remedy}"
 
 
 def _repeats(summary: EvidenceSummary, noun: str) -> tuple[str, str]:

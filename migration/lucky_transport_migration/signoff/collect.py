@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lucky_transport.errors import plural
 from lucky_transport.messages.method import is_pattern, matches
 from lucky_transport_migration.bench.environment import capture, checkout
 from lucky_transport_migration.catalogue.catalogue import OWN
@@ -27,7 +26,7 @@ from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.gate_verdict import GateVerdict, judge
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
-from lucky_transport_migration.gate.method import judge_method
+from lucky_transport_migration.gate.method import difference_first, judge_method
 from lucky_transport_migration.jsonl import Damage, moment
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages, Line, lines
 from lucky_transport_migration.stages.evidence_window import count_evidence, counted_since
@@ -122,15 +121,13 @@ def _method(
         reasons = [f"NOTHING COMPARED: {nothing}"] if nothing else [] if summary.compared else [_NEVER_COMPARED]
     else:
         reasons = verdict.reasons_of(name, standing)
-    if first is not None and not any(first.sentence in reason for reason in reasons):
-        bad = f"{summary.bad:,} of {plural(summary.compared, 'compared call')} differed or failed"
-        reasons = [f"{bad}, the first: {first.sentence}; after a fix, pass over them with --since", *reasons]
+    reasons = difference_first(summary, reasons)
     held, free = ("NOT READY", "COMPLETE") if is_complete else ("HELD BACK" if refusal else "NOT READY", "MAY MOVE")
     own = judge_method(summary, limits) if is_complete or judged is None else judged
     target = shlex.quote(STEP if name in STEPPING_PATH else name)
     return summary.plain() | {
         "method": name,
-        "verdict": held if reasons else free,
+        "verdict": summary.word or (held if reasons else free),
         "reasons": reasons,
         "stage": line.stage,
         "next": "" if refusal else str(at.following),

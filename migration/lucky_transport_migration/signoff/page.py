@@ -96,7 +96,7 @@ def _verdict(result: Result) -> str:
         return f"Of no method that is on its way from gRPC a call was seen in {result['folder']}."
     if held:
         worst = max(held, key=lambda one: one["mismatches"] + one["failures"])
-        why = worst["reasons"][0].partition(", the first: ")[0].partition("; ")[0]
+        why = worst["reasons"][0].partition("; a rate of " if worst["first"] else "; ")[0]
         verb, name = "is" if len(held) == 1 else "are", short_name(worst["method"])
         return f"{len(held):,} of {plural(len(methods), 'method')} {verb} not ready; {name}: {short(why)}."
     complete = sum(one["verdict"] == "COMPLETE" for one in methods)

@@ -90,14 +90,36 @@ def test_what_differed_is_shown_with_field_values_and_moment_though_the_gate_wou
     keep(project / "seen", [*[seen()] * 400, late, early])
     done = signoff()
     assert done.exit_code == 1
-    assert "NOT READY: 1 of 1 method is not ready; SceneService/GetEntity: 2 of 402 compared calls" in done.output
+    said = (
+        "DIFFERENT: of 402 compared calls 2 differed and 0 failed (item 2); after a fix, pass over them with `signoff"
+    )
+    assert f"NOT READY: 1 of 1 method is not ready; SceneService/GetEntity: {said}" in done.output
     (method,) = page()["methods"]
-    assert (method["gate"]["promote"], method["verdict"], method["next"]) == (True, "NOT READY", "canary 1%")
+    assert (method["gate"]["promote"], method["verdict"], method["next"]) == (True, "DIFFERENT", "canary 1%")
     first = method["first"]
     assert (first["where"], first["at"]) == ("entity.3", "2026-01-03T00:00:00.000Z")
     assert first["values"] == {"grpc": "'a'", "shm": "'b'"}
     for file in PAGES:
         assert "entity.3" in (project / "lucky-report" / file).read_text()
+
+
+@pytest.mark.parametrize("verdict", ["different", "failed"])
+@pytest.mark.parametrize("demoted", [False, True])
+def test_what_differed_comes_before_calls_that_are_missing(project: Path, verdict: str, demoted: bool) -> None:
+    bad = differing() if verdict == "different" else seen(verdict="failed", aspect="late")
+    folder = keep(project / "seen", [*[seen()] * 7, replace(bad, request="a")])
+    if demoted:
+        demote(folder, READ, "shadow", "grpc", bad.sentence, cool_down_s=300.0)
+    done = signoff()
+    told = f"{verdict.upper()}: of 8 compared calls"
+    assert f"not ready; SceneService/GetEntity: {told}" in done.output
+    assert "--since" in done.output.partition(told)[2].splitlines()[0]
+    assert bad.sentence in done.output.partition(f"not ready; SceneService/GetEntity: {told}")[2]
+    assert "without another" not in done.output
+    (method,) = page()["methods"]
+    assert (method["verdict"], method["reasons"][0].startswith(told)) == (verdict.upper(), True)
+    refused = invoke("stage", "promote", READ).output
+    assert (bad.sentence if demoted else f"not moved to shadow: {told}".replace("shadow", "canary 1%")) in refused
 
 
 def test_what_was_left_out_is_said_with_the_number_of_calls(project: Path) -> None:
