@@ -29,8 +29,8 @@ JUDGED = frozenset({Stage.SHADOW, Stage.CANARY, Stage.SHM})
 
 _INDEX = re.compile(r"\[\d+\]")
 _TYPED_STEP = (
-    "a typed call of Step is none of the exchanges that move with it; `lucky-transport parity --suite step --evidence` "
-    "and `replay --evidence` compare those"
+    "a typed call of Step is none of the exchanges that move with it; `lucky-transport parity --suite step "
+    "--evidence DIRECTORY` and `replay --evidence DIRECTORY` compare those"
 )
 
 

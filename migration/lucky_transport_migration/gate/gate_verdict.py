@@ -27,7 +27,7 @@ from lucky_transport_migration.stages.stage import Stage
 
 NO_EVIDENCE = (
     "no evidence: no call of a method that is on its way was seen; set methods to shadow and run the program, or use "
-    "`lucky-transport parity --evidence` or `lucky-transport replay --evidence`"
+    "`lucky-transport parity --evidence DIRECTORY` or `lucky-transport replay --evidence DIRECTORY`"
 )
 
 

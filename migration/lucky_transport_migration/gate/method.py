@@ -17,7 +17,7 @@ from lucky_transport_migration.bounds import Blocks, error_of_look, needed_trial
 from lucky_transport_migration.catalogue.catalogue import OWN
 from lucky_transport_migration.catalogue.effects import UNSAID
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
-from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
+from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, PROOF
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.latency import ENOUGH, ENOUGH_PAIRS, ENOUGH_TAILS, FIRST_ITEM, Latency
 from lucky_transport_migration.gate.limits import Limits
@@ -75,7 +75,7 @@ def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1, lo
     if summary.compared:
         slow = (one.sentence for one in latency if one.holds_back)
         rate = _open_rate(summary, limits, error, bound, loss)
-        doubts = [*_counts(summary, limits), *([rate] if rate and not summary.bad else []), *missing, *slow]
+        doubts = [*_counts(summary, limits, error), *([rate] if rate and not summary.bad else []), *missing, *slow]
         if summary.bad and (rate or doubts):
             doubts = ["; ".join(filter(None, [different(summary), rate])), *doubts]
     else:  # then there is nothing to be timed either
@@ -126,13 +126,14 @@ def uncompared(summary: EvidenceSummary) -> str:
     return f"{seen}; {remedy}"
 
 
-def _counts(summary: EvidenceSummary, limits: Limits) -> Iterator[str]:
+def _counts(summary: EvidenceSummary, limits: Limits, error: float) -> Iterator[str]:
     """Yield why the compared calls are too few, or say nothing."""
     if nothing := summary.unaccepted(summary.method):
         yield f"NOTHING COMPARED: {nothing}"
     if summary.trials < limits.calls:
-        counted, remedy = _repeats(summary, "call")
-        yield f"{counted} compared, {limits.calls:,} asked for (calls){remedy}"
+        needed = max(limits.calls, needed_trials(0, limits.mismatch_limit, 1 - error))
+        remedy = _others(summary, needed - summary.trials)
+        yield f"{_counted(summary, 'call')} compared, {limits.calls:,} asked for (calls){remedy}"
 
 
 def different(summary: EvidenceSummary) -> str:
@@ -142,7 +143,7 @@ def different(summary: EvidenceSummary) -> str:
     first = f"; the first: {summary.first.sentence}" if summary.first else ""
     if summary.first and summary.noise_in(summary.first.where):
         first += "; it differs in the A/A run too, so give that field a rule in [parity.fields]"
-    counted, _ = _repeats(summary, "compared call")
+    counted = _counted(summary, "compared call")
     return f"{summary.word}: of {counted} {found}; after a fix, pass over them with `signoff --since MOMENT`{first}"
 
 
@@ -165,19 +166,27 @@ def _open_rate(summary: EvidenceSummary, limits: Limits, error: float, bound: fl
             f"; mismatches come in bursts: {trials:,} are worth {trials / loss:,.0f} independent" if loss > 2 else ""
         )
         return f"{rate}{bursts}"
-    counted, remedy = _repeats(summary, "compared call")
-    more = plural(needed_trials(0, limits.mismatch_limit, 1 - error) - trials, "more call")
-    return f"of {counted} none differed: {rate}; {more} would do{remedy}"
+    missing = needed_trials(0, limits.mismatch_limit, 1 - error) - trials
+    counted, remedy = _counted(summary, "compared call"), _others(summary, missing)
+    return f"of {counted} none differed: {rate}; {plural(missing, 'more call')} would do{remedy}"
 
 
-def _repeats(summary: EvidenceSummary, noun: str) -> tuple[str, str]:
-    """Return how many calls were compared, and where requests repeat how many there are, and what makes others."""
-    calls = plural(summary.compared, noun)
+def _counted(summary: EvidenceSummary, noun: str) -> str:
+    """Return how many calls were compared, and where requests repeat how many there are."""
+    repeats = f" of {plural(summary.trials, 'distinct request')}" if summary.trials < summary.compared else ""
+    return f"{plural(summary.compared, noun)}{repeats}"
+
+
+def _others(summary: EvidenceSummary, missing: int) -> str:
+    """Return what makes so many other requests, "" where none repeats.
+
+    One seed draws the same ones again, so it takes as many as before and, as some repeat, twice those that are missing.
+    """
     if summary.trials == summary.compared:
-        return calls, ""
-    distinct = f"{calls} of {plural(summary.trials, 'distinct request')}"
+        return ""
+    requests = -(-(summary.kinds[PROOF] + 2 * missing) // 100) * 100
     server = "" if summary.method in OWN else " --server COMMAND"
-    return distinct, f"; `lucky-transport parity{server} --evidence` makes others"
+    return f"; `lucky-transport parity{server} --requests {requests} --evidence DIRECTORY` makes others"
 
 
 def _unproven(summary: EvidenceSummary, limits: Limits) -> list[str]:

@@ -35,7 +35,7 @@ from lucky_transport_migration.stages.stage import Stage
 from lucky_transport_migration.stages.stage_plan import StagePlan
 
 _OF_DIFFERENCE = ("at", "kind", "stage", "aspect", "where", "sentence")
-_NEVER_COMPARED = "it is complete, and no call of it was compared; `lucky-transport parity --evidence` does"
+_NEVER_COMPARED = "it is complete, and no call of it was compared; `lucky-transport parity --evidence DIRECTORY` does"
 
 
 def collect(pattern: str = "*", folder: Path | None = None, since: str = "", look: bool = False) -> dict[str, Any]:

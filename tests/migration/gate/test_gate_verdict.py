@@ -60,7 +60,9 @@ def test_repeats_of_one_request_are_one_trial(seen: Seen, calls: Calls) -> None:
     own = [one for n in range(10) for one in calls(200, seed=n, request=f"{n:016x}", method="/team.v1.Robot/Read")]
     short = judge(own, Limits()).reasons[0]
     assert "2,000 calls of 10 distinct requests compared, 1,000 asked for (calls)" in short
-    assert "`lucky-transport parity --server COMMAND --evidence` makes others" in short
+    assert "`lucky-transport parity --server COMMAND --requests 2400 --evidence DIRECTORY` makes others" in short
+    drawn = [replace(one, kind="parity") for one in own]  # the same seed draws these 2,000 first
+    assert "--requests 4400 --evidence DIRECTORY` makes others" in judge(drawn, Limits()).reasons[0]
     different_ones = [seen(request=f"{index:016x}") for index in range(1_200)]
     (row,) = judge(different_ones, Limits()).methods.values()
     assert row.promote
