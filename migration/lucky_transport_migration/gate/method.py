@@ -72,6 +72,8 @@ def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1, lo
     bound = upper_bound(hits.sum() / loss, summary.trials / loss, 1 - error)
     latency, missing = _latency(summary, limits, error)
     missing += _unproven(summary, limits)
+    if missing:
+        missing[-1] += _larger_share(summary)
     if summary.compared:
         slow = (one.sentence for one in latency if one.holds_back)
         rate = _open_rate(summary, limits, error, bound, loss)
@@ -201,6 +203,15 @@ def _unproven(summary: EvidenceSummary, limits: Limits) -> list[str]:
         seen, what = summary.by_candidate, f"answered by shared memory ({why})"
     missing = f"at {rung} {seen:,} live calls of {needed:,} were {what}; run the program on this rung"
     return [missing] if seen < needed else []
+
+
+def _larger_share(summary: EvidenceSummary) -> str:
+    """Return what brings timed calls of the candidate sooner, "" where it is not the canary's share that lacks them."""
+    rung, lacks = summary.rung, summary.by_candidate * 2 < summary.kinds["live"]
+    if rung is None or rung.share >= 0.5 or not lacks or len(summary.tails.candidate) >= ENOUGH_TAILS:
+        return ""
+    larger = f"`lucky-transport stage set {short_name(summary.method)!r} 'canary 50%'`"
+    return f"; a larger share ({larger}) brings calls of shared memory sooner"
 
 
 def without_shadow(methods: Sequence[ServiceMethod]) -> str:

@@ -87,6 +87,28 @@ def test_one_mismatch_is_called_different_and_held_back_where_too_high_a_rate_is
     assert judge([*calls(1983), different(seen)], Limits()).promote
 
 
+@pytest.mark.parametrize(
+    ("rung", "control", "candidate", "is_said"),
+    [
+        ("canary 1%", 990, 10, True),
+        ("canary 10%", 1, 1, False),  # more calls of any share are missing
+        ("canary 50%", 600, 400, False),
+        ("canary 1%", 0, 0, False),
+        ("shm", 0, 10, False),
+    ],
+)
+def test_a_larger_share_is_advised_where_the_share_is_what_lacks_calls(
+    seen: Seen, tmp_path: Path, rung: str, control: int, candidate: int, is_said: bool
+) -> None:
+    made = ((count, name, other) for count, name, other in ((control, "grpc", "shm"), (candidate, "shm", "grpc")))
+    live = [one for count, *names in made for one in [seen(transports=names, stage=rung)] * count]
+    standing = EffectiveStages(StagePlan(tmp_path / "stages.toml", default=Placement.parse(rung)), {})
+    parity = [seen(kind="parity", stage="parity", request=f"{index:016x}") for index in range(1_200)]
+    told = "; ".join(judge([*parity, *live], Limits(), standing=standing).reasons)
+    advice = "a larger share (`lucky-transport stage set 'SceneService/GetEntity' 'canary 50%'`) brings"
+    assert told.count(advice) == is_said, told
+
+
 def test_a_failed_candidate_counts_as_much_as_a_wrong_one(seen: Seen, calls: Calls) -> None:
     failed = seen(verdict="failed", aspect="code", shadow=SideResult("shm", "UNAVAILABLE"))
     verdict = judge([*calls(1200), failed], Limits())
