@@ -190,6 +190,8 @@ class RunSummary(Tally):
             return ""
         counts = ", ".join(f"{self.verdicts[one]:,} {one}" for one in COMPARED)
         calls, methods = plural(self.calls, "call"), plural(len(self._methods), "method")
+        refused = refusals_text([self]).removesuffix(".")
+        counts += f"; {refused}" if refused else ""
         alarm = f"{self.first.verdict.upper()}: " if self.first else ""
         text = f"{alarm}{self.compared:,} of {calls} of {methods} compared: {counts}"
         lost = f"; {self.lost:,} more came too fast to be looked at" if self.lost else ""

@@ -88,6 +88,16 @@ def test_with_nothing_planted_nothing_is_demoted(project: Any, both: Both) -> No
     ]
 
 
+def test_the_last_line_says_how_many_of_the_compared_answers_were_refusals(project: Any, both: Both) -> None:
+    policy = project.policy()
+    sides = (CallOutcome(name, (), "NOT_FOUND", "no such robot", took_us=9.0) for name in ("grpc", "shm"))
+    policy.note(both(*sides))
+    policy.note(both([JOINTS], [copy.deepcopy(JOINTS)]))
+    policy.close()
+    said = "2 equal, 0 different, 0 failed; 1 of 2 compared answers was a refusal: 1 NOT_FOUND; of no call: "
+    assert said in project.told[0]
+
+
 def test_a_method_that_is_back_is_not_demoted_again_for_calls_that_were_under_way(project: Any, both: Both) -> None:
     project.write("canary 10%")
     policy = project.policy()
