@@ -38,6 +38,9 @@ EXCHANGE = "exchange"
 #: The stage of evidence of calls that a proof made, on two engines or servers.
 PROOF = "parity"
 
+#: The stage of a line that is no call: `why` says what of a method a proof has compared in none.
+GAP = "gap"
+
 #: The file of what the gate looked at, beside the evidence (see gate/looks.py).
 LOOKS = "looks.jsonl"
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.messages.method import Effect
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
-from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, EXCHANGE, NOT_COMPARED, Evidence
+from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, EXCHANGE, GAP, NOT_COMPARED, Evidence
 from lucky_transport_migration.evidence.tally import COMPARED, Tally, refusals_text
 from lucky_transport_migration.gate.latency import ENOUGH, Pairs, Tails
 from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
@@ -38,11 +38,12 @@ class EvidenceSummary(Tally):
     """Adds up one method's evidence; `add` it process by process, each in its order: what lasts shows in that order.
 
     kinds: how many calls were of which. moments: of the first and the last of them, empty before. aspects: of
-    mismatches and failures, what they were. pairs: of control and candidate, aa: of an A/A run, whose last pair is of
-    the moment aa_at. firsts: the same of the times to the first item of a stream. tails: durations of calls that a
-    caller waited for; a shadow's are those of its thread. live: calls of programs that were compared, by_candidate:
-    those that the candidate answered. known: what is known of the method. stage: where `standing` has it, rung: the
-    same, None where that is no stage that the gate judges. timed: the kinds of calls whose durations count.
+    mismatches and failures, what they were. gaps: what proofs compared in no call. pairs: of control and candidate, aa:
+    of an A/A run, whose last pair is of the moment aa_at. firsts: the same of the times to the first item of a stream.
+    tails: durations of calls that a caller waited for; a shadow's are those of its thread. live: calls of programs that
+    were compared, by_candidate: those that the candidate answered. known: what is known of the method. stage: where
+    `standing` has it, rung: the same, None where that is no stage that the gate judges. timed: the kinds of calls whose
+    durations count.
 
     Live calls of another rung do not count; of a READ on a rung only live calls are timed.
     """
@@ -58,6 +59,7 @@ class EvidenceSummary(Tally):
         self.moments: tuple[str, ...] = ()
         self.aspects: Counter[str] = Counter()
         self.stages: set[str] = set()
+        self.gaps: dict[str, None] = {}
         self.aa_at = ""
         self.live = self.by_candidate = 0
         self.pairs, self.aa, self.firsts = (Pairs(array("d"), array("d")) for _ in range(3))
@@ -67,6 +69,9 @@ class EvidenceSummary(Tally):
 
     def add(self, one: Evidence) -> None:
         """Count a call. One of Step counts where it is an exchange, whose code is another than a typed call's."""
+        if one.stage == GAP:
+            self.gaps[one.why] = None
+            return None
         if one.kind == "aa":
             return self._add_aa(one)
         if one.kind == "live":
@@ -126,6 +131,7 @@ class EvidenceSummary(Tally):
             "looked_at": dict(self.looked_at),
             "not_compared": [{"why": why, "calls": calls} for why, calls in self.unseen.most_common()],
             "left_out": [{"what": what, "why": why, "calls": n} for (what, why), n in self.left_out.most_common()],
+            "gaps": list(self.gaps),
             "aspects": dict(self.aspects),
             "first": self.first.sentence if self.first else "",
             "aa_calls": len(self.aa),

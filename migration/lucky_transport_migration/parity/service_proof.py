@@ -20,7 +20,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CONTROL
-from lucky_transport_migration.evidence.record import ITSELF, NOT_COMPARED, Evidence
+from lucky_transport_migration.evidence.record import GAP, ITSELF, NOT_COMPARED, PROOF, Evidence, SideResult
 from lucky_transport_migration.parity.call_parity import ParityCounts
 from lucky_transport_migration.parity.field_values import FieldValues
 from lucky_transport_migration.parity.interleaving import Interleaving
@@ -96,7 +96,15 @@ class ServiceProof:
                     self._prove_late(row, later)
                     parity.look(row.name, pair.ended())
             later.prove()
+            self._write_gaps(parity)
         return parity
+
+    def _write_gaps(self, parity: ServiceParity) -> None:
+        """Write what of each method is compared in no call, for the page to sign."""
+        for what, why in parity.left.items():
+            for name in parity.rows:
+                if f"{name} " in f"{what} ":
+                    self._write(Evidence(name, GAP, SideResult(CONTROL), kind=PROOF, why=f"{what} ({why})"))
 
     def _prove_method(self, row: ServiceMethod, later: Interleaving) -> None:
         first, parity, drawn = later.parity.calls, later.parity, DrawnCalls(row, self.values, self.seed)

@@ -148,7 +148,7 @@ def _details(one: Result) -> Iterator[tuple[str, str | list[str]]]:
     said = [row["sentence"] for row in one["latency"] if row["sentence"] not in told]
     yield "latency", said if one["latency"] else "too few calls were timed over both transports"
     whys = {row["why"]: f"{plural(row['calls'], 'call')}: {row['why']}" for row in one["not_compared"]}
-    yield "not compared", list(whys.values())
+    yield "not compared", [*whys.values(), *one["gaps"]]
     gaps = ((row["what"] + (row["why"] and f" ({row['why']})"), row["calls"]) for row in one["left_out"])
     yield "left out", [f"{what}, in {calls:,} of {plural(one['compared'], 'compared call')}" for what, calls in gaps]
     if (gate := one["gate"]) and gate["compared"]:

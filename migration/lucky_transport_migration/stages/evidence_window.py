@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from lucky_transport_migration.evidence.record import Evidence, read_folder
+from lucky_transport_migration.evidence.record import GAP, Evidence, read_folder
 from lucky_transport_migration.evidence.tally import COMPARED
 from lucky_transport_migration.jsonl import Damage, moment
 from lucky_transport_migration.stages.journal import Journal
@@ -61,5 +61,5 @@ def count_evidence(folder: Path, damage: Damage) -> dict[str, Counter[str]]:
     """
     called, seen = dict[str, bool](), defaultdict[str, Counter[str]](Counter)
     for one in recent_evidence(folder, damage=damage, compared=called):
-        seen[one.method][one.verdict] += 1
+        seen[one.method][one.verdict] += one.stage != GAP
     return {name: seen[name] for name in {**called, **seen}}

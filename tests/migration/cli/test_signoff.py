@@ -139,6 +139,19 @@ def test_what_was_left_out_is_said_with_the_number_of_calls(project: Path) -> No
     assert "\n- left out: status (it was left), in 3 of 43 compared calls; entity.at (a clock), in 2 of 43 " in text
 
 
+def test_what_parity_compared_in_no_call_is_named_and_is_no_call(project: Path) -> None:
+    gap = seen(verdict="not_compared", kind="parity", stage="gap", why="calls of GetEntity at once (they hang on it)")
+    keep(project / "seen", [*[seen()] * 40, replace(gap, shadow=None)])
+    done = signoff()
+    assert done.exit_code == 0, done.output
+    (method,) = page()["methods"]
+    assert (method["calls"], method["not_compared"]) == (40, [])
+    text = (project / "lucky-report" / "signoff.md").read_text()
+    assert "\n- not compared: calls of GetEntity at once (they hang on it)\n" in text
+    (line,) = json.loads(invoke("stage", "show", READ, "--json").stdout)["methods"]
+    assert line["seen"].get("not_compared", 0) == 0
+
+
 def test_nothing_seen_is_not_ready_and_claims_no_comparison(project: Path) -> None:
     write_stages(project)
     done = signoff()

@@ -12,7 +12,7 @@ from click.testing import Result
 
 from lucky_transport_migration.catalogue.catalogue import Catalogue
 from lucky_transport_migration.catalogue.descriptors import methods_in
-from lucky_transport_migration.evidence.record import ITSELF, read_folder
+from lucky_transport_migration.evidence.record import GAP, ITSELF, read_folder
 from lucky_transport_migration.recording.entries import Header, RecordedCall, Recording, line_of
 from lucky_transport_migration.recording.replay_call import requests_of
 from tests.exhaustive.planted.test_answers_by_tool import ROOT
@@ -40,7 +40,12 @@ def test_a_server_that_answers_alike_is_equal_in_all_methods_and_makes_evidence(
     found = json.loads(done.stdout)
     assert found["equal"] is True
     assert set(found["methods"]) == {one.name for one in Catalogue(folder) if one.name.startswith(f"/{SERVICE}/")}
-    lines = list(read_folder(folder))
+    lines = [one for one in read_folder(folder) if one.stage != GAP]
+    gaps = [one for one in read_folder(folder) if one.stage == GAP]
+    assert len(gaps) >= len(found["methods"])
+    assert all(one.method in one.why for one in gaps)
+    left = {f"{row['what']} ({row['why']})" for row in found["not_compared"]}
+    assert {one.why for one in gaps} <= left
     assert len(lines) == found["calls"] >= 8 * len(found["methods"])
     assert {(one.kind, one.verdict) for one in lines} == {("parity", "equal")}
     assert "trailing metadata" in found["aspects"]
