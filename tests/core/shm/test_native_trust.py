@@ -8,6 +8,7 @@ import time
 import weakref
 from collections.abc import Callable
 from mmap import mmap
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,6 +74,26 @@ print(checked)
 
 def test_no_member_of_a_native_type_works_before_its_initialisation() -> None:
     assert int(_run(_SWEEP)) > 60
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "given", "named"),
+    [
+        ("SpinBudget", (0,), ("soon",), {}),
+        ("PlainResults", (dict, {}, (), True, None), (), {}),
+        ("PlainResults", (dict, {}, (), True, None), (SimpleNamespace(),), {"more": 1}),
+    ],
+)
+def test_wrong_arguments_are_refused(kind: str, arguments: Any, given: Any, named: Any) -> None:
+    made: Any = getattr(native, kind)(*arguments)
+    with pytest.raises(TypeError):
+        getattr(made, "learn", made)(*given, **named)
+
+
+def test_the_words_of_an_image_may_be_the_last_of_a_file_and_no_further() -> None:
+    native.ImageSlot(bytearray(12), number=0, owner=8, park=4)
+    with pytest.raises(ValueError, match="12"):
+        native.ImageSlot(bytearray(12), number=0, owner=12, park=4)
 
 
 def _answer_of(wait: Callable[[], Any], parked: Callable[[], bool], wake: Callable[[], Any]) -> Any:
