@@ -178,6 +178,25 @@ def test_a_close_while_an_engine_starts_leaves_nothing(make: Make) -> None:
     until_none_left(lambda: [path for path in made if path.exists()])
 
 
+def test_what_an_actor_and_its_engine_leave_is_removed_by_whoever_replaces_them(make: Make) -> None:
+    env = make(TOY)
+    env.reset(seed=0)
+    actor = pid_of(env, 0)
+    left = set(Path("/dev/shm").glob(f"lucky_{actor}_*"))
+    engines = [int(pid) for pid in _children(actor)]
+    for pid in engines:
+        os.kill(pid, signal.SIGSTOP)  # it sees nothing of its actor's end, so it removes nothing
+    kill(env, 0)
+    for pid in engines:
+        os.kill(pid, signal.SIGKILL)
+    until_none_left(lambda: [pid for pid in engines if _runs(pid)])
+    assert left
+    assert all(path.exists() for path in left)
+    assert env.step(env.action_space.sample())[4]["termination_terms/actor_lost"].any()
+    env.step(env.action_space.sample())  # the engine that resets them has started
+    assert not [path for path in left if path.exists()]
+
+
 def _segments_of_actors() -> set[Path]:
     """The files in shared memory that belong to actors that run."""
 
