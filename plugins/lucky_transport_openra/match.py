@@ -1,9 +1,9 @@
 """One player's games, one after the other: the engine is started if need be, watched, and started again if it died.
 
 with Match(GameLaunch("/opt/openra", port=9999)) as match:       # the real engine, in a process of its own
-seen = match.reset(seed=7)
-while not seen.is_over:
-seen = match.step(Orders([...]), ticks=25)
+    seen = match.reset(seed=7)
+    while not seen.is_over:
+        seen = match.step(Orders([...]), ticks=25)
 
 with Match("openra://127.0.0.1:9999") as match: ...              # an engine that runs already, real or ours
 """

@@ -117,6 +117,7 @@ class ShmTransport(CallsTransport):
         self.actions, self.observation_slots = buffers[0].actions, len(buffers)
         self._frames = tuple(map(Frame.showing, buffers))
         bounds = Bounds(spec.action)
+        # Values outside these bounds are counted here, into `_counted`; outside all others by the channel.
         self._count_here = None if _counts_natively(bounds) else bounds
         self._counted = 0
         strategy, peer = strategy_code(settings.wait), peer_bits(header.get(segment.mapping, "engine_features"))

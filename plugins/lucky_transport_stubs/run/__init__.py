@@ -9,11 +9,10 @@
     switch       target -> route, reported once
     patches      grpc's factories of channels, servers and credentials, luckyrobots 0.5.0
     servers      gRPC's server and ours as one
-    counts       channels whose calls are counted
     notice       what is told on stderr
     report       what was called, of all processes     unpatched_processes  Pythons that the switch cannot reach
 
-What the launcher itself imports (command, launch, activation, targets, counts, report, unpatched_processes)
+What the launcher itself imports (command, launch, activation, targets, report, unpatched_processes)
 imports neither grpc nor NumPy nor asyncio. What a program's first channel or server imports is named, module by
 module, in `tests/exhaustive/plugins/stubs/run/test_start.py`: no NumPy, no typed message.
 """
