@@ -407,6 +407,15 @@ def test_a_time_limit_truncates_and_a_fall_terminates() -> None:
         assert not any(terminated.any() for terminated, _ in ends)
 
 
+def test_a_step_of_several_ticks_ends_with_the_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CartPoleWorlds.batch, "ticks_per_step", 3)
+    with api.make("cartpole", transport="inproc", num_envs=1, options={"max_ticks": 7}) as env:
+        env.reset(seed=0)
+        steps = [env.step(np.array([0]))[1:4] for _ in range(3)]
+        assert [reward.tolist() for reward, *_ in steps] == [[3], [3], [1]]
+        assert [truncated.tolist() for *_, truncated in steps] == [[False], [False], [True]]
+
+
 def test_an_env_that_only_ticks_is_not_pushed() -> None:
     with open_reference("cartpole", 1, initial_angle=0) as client:
         client.step(zeros(client), every(client, RESET))
