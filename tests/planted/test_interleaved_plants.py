@@ -124,6 +124,28 @@ def test_what_a_server_stores_by_chance_is_blamed_on_no_transport(prove: Callabl
     assert set(outcome.itself) == {"/lab.Desk/Mark", "/lab.Desk/Add"}
 
 
+@pytest.mark.parametrize("at", [2, 4, 7, 11, None])
+def test_a_difference_that_two_servers_on_ports_have_only_now_and_then_is_none(
+    at: int | None, prove: Callable[..., ServiceParity]
+) -> None:
+    """Of the servers on ports the one of this number has it, none where it is None."""
+    total, ports = Counter[Desk](), list[Desk]()
+
+    def by_chance(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        """Tell in calls of one method, once others were made, what shared memory has and servers on ports seldom."""
+        if self.transport != CANDIDATE and self not in ports:
+            ports.append(self)
+        if not row.name.endswith("Echo"):
+            total[self] += 1
+            return found
+        has_it = self.transport == CANDIDATE or ports.index(self) == at
+        return replace(found, trailing=(("has it", str(has_it)),)) if total[self] else found
+
+    outcome = prove(count=20, answer=by_chance)
+    assert (outcome.first_difference is None) == (at is not None), outcome.sentence
+    assert ("what other calls change in answers of /lab.Desk/Echo" in outcome.left) == (at is not None)
+
+
 @pytest.mark.parametrize(("client", "how"), [(3, "without the given metadata"), (4, "with other values of it")])
 def test_a_check_of_metadata_that_is_not_made_is_found(
     client: int, how: str, prove: Callable[..., ServiceParity]

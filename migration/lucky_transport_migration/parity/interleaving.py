@@ -37,7 +37,6 @@ from lucky_transport_migration.parity.service_parity import ServiceParity
 #: Asks a pair; returns what counts, None = nothing of it.
 Ask = Callable[[ServerPair], Sequence[AskedCall] | None]
 
-_ACCEPTED = ("OK", CANCELLED)
 #: Of calls at once: how many, and what each has at most, in bytes and seconds.
 _AT_ONCE, _AT_ONCE_BYTES, _AT_ONCE_S = 8, 10_000, 0.2
 #: In a round of all methods each has calls with plain values of these numbers, one which was accepted, so many that are
@@ -77,7 +76,7 @@ class Interleaving:
         self._accepted.setdefault(name, [])
         is_quick = all(side.us < _AT_ONCE_S * 1e6 for side in sides)
         if is_quick and not call.deadline and sum(map(len, call.requests)) <= _AT_ONCE_BYTES:
-            is_accepted = all(side.code in _ACCEPTED for side in sides)
+            is_accepted = all(side.code in ("OK", CANCELLED) for side in sides)
             (self._accepted if is_accepted else self._refused).setdefault(name, []).append(call)
 
     def leave_out(self, name: str) -> None:
@@ -86,8 +85,10 @@ class Interleaving:
 
     def prove(self) -> None:
         """Go through the phases."""
-        self._rounds("in rounds of all methods")
-        self._rounds("in rounds of all methods, of two clients in turns", clients=(0, 1), rounds=2 * len(_NEW))
+        shown = self._rounds("in rounds of all methods")
+        shown += self._rounds("in rounds of all methods, of two clients in turns", clients=(0, 1), rounds=2 * len(_NEW))
+        for asked, when in shown:  # not before: the second rounds may show that a method which differed is mixed
+            self.take(asked, when)
         chosen = [(self.parity.rows[name], one) for name, calls in self._accepted.items() for one in calls[-1:]]
         for client, how in ((2, "without the given metadata"), (3, "with other values of it")) if self.given else ():
             for asked in self._ask(chosen, (client,)):
@@ -109,7 +110,8 @@ class Interleaving:
         ):
             self._asked.append(leave)
             leave(self.pair)
-            self._rounds(f"in rounds of all methods, {when}", clients=(0, 1))
+            for one in self._rounds(f"in rounds of all methods, {when}", clients=(0, 1)):
+                self.take(*one)
 
     def take(self, asked: AskedCall, what: str) -> None:
         """Count a call that was made in a way of its own, unless its answer may hang on other calls."""
@@ -121,8 +123,9 @@ class Interleaving:
         if asked.differs and counts.first_difference is None:
             counts.first_difference = asked.located(self.parity.calls - 1, what)
 
-    def _rounds(self, when: str, clients: Sequence[int] = (0,), rounds: int = len(_NEW)) -> None:
-        """Make calls of all methods by turns, so that what a call of one changes shows in answers of another.
+    def _rounds(self, when: str, clients: Sequence[int] = (0,), rounds: int = len(_NEW)) -> list[tuple[AskedCall, str]]:
+        """Make calls of all methods by turns, so that what a call of one changes shows in answers of another. Return
+        the first of each method that differs, with `when`.
 
         Of clients each makes the next call, and after the first rounds all calls of the next round.
         """
@@ -134,7 +137,7 @@ class Interleaving:
                 few = (first, *islice(smaller(first, requests_stream=row.requests_stream), _SMALLER), *refused)
                 several.append([(row, call) for call in few])
         if self.parity.lost:
-            return
+            return []
         asked: list[AskedCall] = []
         for number in range(rounds):
             nth, calls = number % len(_NEW), list[RowCall]()
@@ -146,18 +149,17 @@ class Interleaving:
             asked += self._ask(calls, clients if number == nth else clients[number % 2 :][:1])
         found = {one.evidence.method: one for one in reversed(asked) if one.differs}
         self._mixed |= self._excuses(found.keys())
-        for name, one in found.items():
-            self.take(one, when)
-            if name in self._mixed:
-                self.parity.left[f"what other calls change in answers of {name}"] = self._mixed[name]
-                self.parity.look(name, self.pair.ended())
+        for name in self._mixed.keys() & found.keys():
+            self.parity.left[f"what other calls change in answers of {name}"] = self._mixed[name]
+            self.parity.look(name, self.pair.ended())
+        return [(one, when) for one in found.values()]
 
     def _excuses(self, names: Collection[str], also: Ask | None = None) -> dict[str, str]:
         """Return the methods in whose answers the transport makes no difference, and why: there is one on two servers
         on ports, fresh ones or asked all drawn calls first, or none on such a fresh pair. also: calls at once.
         """
         excused = {name: why for name, why in self._mixed.items() if name in names}
-        for other, is_drawn in ((CONTROL, False), (CONTROL, True), (CANDIDATE, True)):
+        for other, is_drawn in ((CONTROL, False), (CONTROL, True), (CANDIDATE, True), (CONTROL, True)):
             wanted, differing = set(names) - excused.keys(), set[str]()
             if not wanted:
                 break

@@ -99,10 +99,10 @@ def _candidates(message: Any) -> Iterator[Any]:
 
 def _parts(field: Any, value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield smaller values of a field, each beside the field."""
-    if hasattr(value, "items") and field.message_type is not None:  # a map
+    if hasattr(value, "ListFields"):  # a message, also one that looks like a map or a list: Struct, ListValue
+        parts = _smaller_messages(value)
+    elif hasattr(value, "items"):  # a map
         parts = map(dict, _fewer(list(value.items())))
-    elif isinstance(value, (str, bytes)) or hasattr(value, "extend"):
-        parts = _fewer(value if isinstance(value, (str, bytes)) else list(value))
     else:
-        parts = _smaller_messages(value) if field.message_type is not None else ()
+        parts = _fewer(value if isinstance(value, (str, bytes)) else list(value)) if hasattr(value, "__len__") else ()
     return ((field, part) for part in parts)

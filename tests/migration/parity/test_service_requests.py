@@ -13,7 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message_factory import GetMessages
-from google.protobuf.struct_pb2 import Struct
+from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.text_format import Parse
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -144,12 +144,17 @@ def test_each_extension_is_drawn_and_one_that_an_answer_lacks_is_found(report: A
 
 @pytest.mark.parametrize(
     "kind",
-    [Timestamp, Duration, FieldMask, Struct, Empty, DescriptorProto, UninterpretedOption, FileDescriptorProto, BY_BOOL],
+    [
+        *(Timestamp, Duration, FieldMask, Struct, Value, Empty),
+        *(DescriptorProto, UninterpretedOption, FileDescriptorProto, BY_BOOL),
+    ],
 )
-def test_requests_of_any_message_can_be_sent(kind: Any, report: Any) -> None:
+def test_requests_of_any_message_can_be_sent_and_made_smaller(kind: Any, report: Any) -> None:
     """Well-known ones, and those of proto2 with fields that have to be there and closed enums."""
     calls = draw(replace(report, request=kind, requests_stream=False))
     assert all(len(call.requests) == 1 and call.text for call in calls if len(call.requests[0]) < 10_000)
+    # Value has fields of Struct and ListValue, messages that look like a map and a list
+    assert all(one != call for call in calls for one in smaller(call, requests_stream=False))
     if kind in (Timestamp, Duration):
         assert all(call.messages[0].ToJsonString() for call in calls)
 
