@@ -293,7 +293,7 @@ def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator
     if spec.action_parts:
         yield ("steps made otherwise than by step()", "the actions have parts")
     yield ("steps after a refused call, or that a reset gives up", "wrong calls come last, a reset after its step")
-    yield ("writes between steps; actions that change between step_async and step_wait", "none are made")
+    yield ("reads of the world and writes between steps; actions that change after step_async", "none are made")
     yield ("pauses between steps; envs made with options, as validate='strict'; send() and recv()", "none are made")
     yield ("whether a reset leaves the caller's dict of options as it was", "it is not looked at again")
     yield ("capabilities but commands and streams", "how a transport carries things is its own")
