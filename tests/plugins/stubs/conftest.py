@@ -1,6 +1,6 @@
 """What tests of threads and of asyncio share."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,25 +16,27 @@ def forks() -> Iterator[Programs]:
 
 
 @pytest.fixture
-def handlers_of() -> Callable[[Mapping[str, Any]], Any]:
-    """Make the generic handler of service "t.Test" for behaviours, or handlers, by "arity Name"."""
-    grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+def ends() -> Iterator[Any]:
+    """Servers and channels over shared memory, the `Ends` of the differential."""
+    pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+    from .differential.ends import OURS, Ends
 
-    def generic(methods: Mapping[str, Any]) -> Any:
-        handlers: dict[str, Any] = {}
-        for title, behaviour in methods.items():
-            arity, _, name = title.partition(" ")
-            make = getattr(grpc, f"{arity}_rpc_method_handler")
-            handlers[name] = behaviour if isinstance(behaviour, grpc.RpcMethodHandler) else make(behaviour)
-        return grpc.method_handlers_generic_handler("t.Test", handlers)
+    with Ends(OURS) as opened:
+        yield opened
 
-    return generic
+
+@pytest.fixture
+def aio() -> Any:
+    """The same of asyncio."""
+    from .differential.aio_ends import AioEnds
+    from .differential.ends import OURS
+
+    return AioEnds(OURS)
 
 
 @pytest.fixture(params=["threads", "asyncio"])
-def driver(request: pytest.FixtureRequest) -> Any:
+def driver(request: pytest.FixtureRequest, ends: Any) -> Any:
     """Callers of threads, or of asyncio, behind one face: a `Driver` of the differential."""
-    from .differential.both import ASYNCIO, AioEnds, OverThreads
-    from .differential.ends import OURS, Ends
+    from .differential.both import ASYNCIO, OverThreads
 
-    return AioEnds(OURS) if request.param == ASYNCIO else OverThreads(Ends(OURS))
+    return request.getfixturevalue("aio") if request.param == ASYNCIO else OverThreads(ends)

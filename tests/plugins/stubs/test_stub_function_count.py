@@ -3,9 +3,8 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +18,9 @@ from tests.support.forked_programs import Programs
 from tests.support.function_count import CALLS, REPOSITORY, Profile, counted_here, counted_on_new_threads, few, fewest
 from tests.support.waiting import PATIENCE_S
 
+from .differential.both import AioEnds, echo
+from .differential.ends import OURS, Ends, path
+
 #: Functions that a call enters on the client and on the server, and an item of a stream: at most a tenth more than now.
 #: A server enters 32, and four more where it looks for the next request in vain, as each does where the CPU is shared.
 CLIENT, SERVER = 11, 40
@@ -26,8 +28,6 @@ CLIENT, SERVER = 11, 40
 LOOP_CLIENT, LOOP_SERVER, TURNS = 160, 160, 2
 ITEM_CLIENT, ITEM_SERVER = 6, 8
 WARM = 300
-
-HandlersOf = Callable[[Mapping[str, Any]], Any]
 
 #: Under `run`: prints what a warm call of a gRPC stub enters, on the client and on the server.
 PROGRAM = f"""
@@ -60,18 +60,7 @@ print(json.dumps([calls.count for calls in process.calls if calls.method == "/t.
 """
 
 
-@contextmanager
-def serving(handler: Any) -> Iterator[str]:
-    address = f"shm://{unique_name()}"
-    with ThreadPoolExecutor(1) as pool:
-        server = lucky_transport_stubs.server(pool, handlers=(handler,))
-        server.add_insecure_port(address)
-        server.start()
-        yield address
-        server.stop(None).wait(PATIENCE_S)
-
-
-def test_an_item_of_a_stream_enters_few_functions(handlers_of: HandlersOf) -> None:
+def test_an_item_of_a_stream_enters_few_functions(ends: Ends) -> None:
     sent: list[int] = []
 
     def items(request: bytes, _: Any) -> Iterator[bytes]:
@@ -79,12 +68,8 @@ def test_an_item_of_a_stream_enters_few_functions(handlers_of: HandlersOf) -> No
             sent.append(len(theirs.entered))
             yield request
 
-    with (
-        counted_on_new_threads() as theirs,
-        serving(handlers_of({"unary_stream Items": items})) as address,
-        lucky_transport_stubs.channel(address) as channel,
-    ):
-        stream = channel.unary_stream("/t.Test/Items")(b"")
+    with counted_on_new_threads() as theirs:
+        stream = ends.unary_stream(items, workers=1)(b"")
         for _ in range(WARM):
             next(stream)
         with counted_here() as mine:
@@ -100,10 +85,10 @@ def test_an_item_of_a_stream_enters_few_functions(handlers_of: HandlersOf) -> No
     assert 1 < sorted(steps)[len(steps) // 10] <= ITEM_SERVER
 
 
-async def test_a_warm_call_of_an_event_loop_enters_few_functions(handlers_of: HandlersOf) -> None:
+async def test_a_warm_call_of_an_event_loop_enters_few_functions() -> None:
     with counted_on_new_threads() as theirs:
-        async with loop_serving(handlers_of) as address, lucky_transport_stubs.aio_channel(address) as channel:
-            call = channel.unary_unary("/t.Test/Echo")
+        async with loop_serving() as address, lucky_transport_stubs.aio_channel(address) as channel:
+            call = channel.unary_unary(path())
             for _ in range(WARM):
                 await call(b"")
             with counted_here() as mine:
@@ -113,15 +98,13 @@ async def test_a_warm_call_of_an_event_loop_enters_few_functions(handlers_of: Ha
             assert 1 < len(entered) <= LOOP_SERVER, entered
 
 
-async def test_a_warm_call_of_an_event_loop_takes_few_turns_of_it(
-    handlers_of: HandlersOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_warm_call_of_an_event_loop_takes_few_turns_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     turns: list[asyncio.AbstractEventLoop] = []
     turn = asyncio.BaseEventLoop._run_once  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setattr(asyncio.BaseEventLoop, "_run_once", lambda loop: (turns.append(loop), turn(loop))[1])
     mine, taken = asyncio.get_running_loop(), list[tuple[int, int]]()
-    async with loop_serving(handlers_of) as address, lucky_transport_stubs.aio_channel(address) as channel:
-        call = channel.unary_unary("/t.Test/Echo")
+    async with loop_serving() as address, lucky_transport_stubs.aio_channel(address) as channel:
+        call = channel.unary_unary(path())
         for _ in range(CALLS):
             turns.clear()
             await call(b"")
@@ -142,20 +125,15 @@ async def fewest_awaited(profile: Profile, call: Any) -> list[str]:
 
 
 @asynccontextmanager
-async def loop_serving(handlers_of: HandlersOf) -> AsyncIterator[str]:
+async def loop_serving() -> AsyncIterator[str]:
     """Serve on the event loop of another thread."""
     address, has_started, is_over = f"shm://{unique_name()}", threading.Event(), threading.Event()
 
-    async def answer(request: bytes, _: Any) -> bytes:
-        return request
-
     async def serve() -> None:
-        server = lucky_transport_stubs.aio_server(handlers=(handlers_of({"unary_unary Echo": answer}),))
-        server.add_insecure_port(address)
-        await server.start()
-        has_started.set()
-        await asyncio.to_thread(is_over.wait, PATIENCE_S)
-        await server.stop(None)
+        async with AioEnds(OURS) as ends:
+            await ends.serve({"unary_unary Method": ends.behaviour("unary_unary", echo)}, address=address)
+            has_started.set()
+            await asyncio.to_thread(is_over.wait, PATIENCE_S)
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()

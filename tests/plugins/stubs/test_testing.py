@@ -1,29 +1,23 @@
 """The cases for users: our channels and gRPC's own pass all of them, and a channel that breaks a promise does not."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 pytest.importorskip("grpc", reason="a channel is gRPC's")
 
-import lucky_transport_stubs
-from lucky_transport.process import unique_name
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.testing import CHANNEL_CASES, channel_service, run_channel_cases
 
+from .differential.ends import OURS, REAL, Ends
 
-@pytest.fixture(params=["ours", "grpc"])
-def make_channel(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Callable[[], Any]]:
-    ours = request.param == "ours"
-    target = f"shm://{unique_name()}" if ours else f"unix:{tmp_path}/socket"
-    with ThreadPoolExecutor(8) as pool:
-        server = (lucky_transport_stubs.server if ours else grpc.server)(pool, handlers=[channel_service()])
-        server.add_insecure_port(target)
-        server.start()
-        yield lambda: (lucky_transport_stubs.channel if ours else grpc.insecure_channel)(target)
-        server.stop(None).wait(10)
+
+@pytest.fixture(params=[OURS, REAL], ids=["ours", "grpc"])
+def make_channel(request: pytest.FixtureRequest) -> Iterator[Callable[[], Any]]:
+    with Ends(request.param) as ends:
+        target = ends.begin_at(ends.server(channel_service()))
+        yield lambda: ends.connect(target)
 
 
 def test_a_channel_passes_all_cases(make_channel: Callable[[], Any]) -> None:

@@ -90,12 +90,11 @@ def generic_handler(methods: Methods, service: str = SERVICE) -> Any:
     return grpc.method_handlers_generic_handler(service, handlers)
 
 
-def add_port(server: Any, target: str, credentials: Any) -> None:
-    """Have the server listen there, with these credentials unless they are None."""
+def add_port(server: Any, target: str, credentials: Any) -> int:
+    """Have the server listen there, with these credentials unless they are None; return the port's number."""
     if credentials is None:
-        server.add_insecure_port(target)
-    else:
-        server.add_secure_port(target, credentials)
+        return server.add_insecure_port(target)
+    return server.add_secure_port(target, credentials)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,16 @@ from typing import Any
 import grpc
 
 from .ends import SERVICE
-from .records import attempt
+from .records import REQUESTS, attempt
+
+#: A method of each arity, and what it responds to `records.REQUESTS`.
+ECHOES: dict[str, Any] = {
+    "unary_unary Echo": lambda request, context: request,
+    "unary_stream Count": lambda request, context: (bytes([item]) for item in request),
+    "stream_unary Sum": lambda requests, context: b"".join(requests),
+    "stream_stream Chat": lambda requests, context: requests,
+}
+ECHOED = {"Echo": [b"one"], "Count": [b"o", b"n", b"e"], "Sum": [b"onetwothree"], "Chat": [*REQUESTS]}
 
 #: What goes there and back.
 SENT: dict[str, Any] = {

@@ -3,7 +3,6 @@
 import json
 import re
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,11 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 import grpc
 
 from .aio_ends import AioEnds
-from .ends import OURS, Ends, method_handler, path
+from .ends import Ends, method_handler, path
 from .records import PATIENCE_S, Record, attempt, entries, taken
 from .samples import credentials, giving
 
 README = Path(__file__).parents[4] / "plugins" / "lucky_transport_stubs" / "README.md"
-
-
-@pytest.fixture
-def ends() -> Iterator[Ends]:
-    with Ends(OURS) as opened:
-        yield opened
-
-
-@pytest.fixture
-def aio() -> AioEnds:
-    return AioEnds(OURS)
 
 
 def metadata_of(request: bytes, context: Any) -> bytes:

@@ -24,7 +24,6 @@ from lucky_transport.rpc import completion_thread
 from lucky_transport.shm.files.socket_path import remove_stale_sockets
 
 from ..differential.aio_ends import AioEnds
-from ..differential.both import ASYNCIO, BOTH, Driver, OverThreads
 from ..differential.ends import OURS, Ends, generic_handler, path
 
 
@@ -96,12 +95,6 @@ def ends() -> Iterator[OurEnds]:
 @pytest.fixture
 def aio() -> OurAioEnds:
     return OurAioEnds(OURS)
-
-
-@pytest.fixture(params=BOTH)
-def driver(request: pytest.FixtureRequest, ends: OurEnds) -> Driver:
-    """Both ends, of threads or of asyncio, behind one face."""
-    return OurAioEnds(OURS) if request.param == ASYNCIO else OverThreads(ends)
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 """A gRPC server of Python's own, and relays to it."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
@@ -16,6 +16,8 @@ import lucky_transport_stubs
 from lucky_transport.process import unique_name
 from lucky_transport_stubs.relay.relay import Relay
 from tests.support.waiting import PATIENCE_S
+
+from ..differential.ends import Methods, Options, add_port, generic_handler
 
 #: Serves these behaviours by gRPC at an address, a free port of this host unless another is given; returns its port.
 Serve = Callable[..., int]
@@ -53,14 +55,20 @@ def stack() -> Iterator[ExitStack]:
 
 
 @pytest.fixture
-def serve(stack: ExitStack, handlers_of: Callable[[Mapping[str, Any]], Any]) -> Serve:
-    def at(methods: Mapping[str, Any], address: str = "127.0.0.1:0", *, credentials: Any = None) -> int:
-        pool = ThreadPoolExecutor(8)
+def serve(stack: ExitStack) -> Serve:
+    def at(
+        methods: Methods,
+        address: str = "127.0.0.1:0",
+        *,
+        credentials: Any = None,
+        workers: int = 8,
+        options: Options = (),
+    ) -> int:
+        pool = ThreadPoolExecutor(workers)
         stack.callback(pool.shutdown, wait=False)
-        options = (("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0))
-        server = grpc.server(pool, [handlers_of(methods)], options=options)
-        bind = server.add_insecure_port if credentials is None else server.add_secure_port
-        port = bind(address, *(() if credentials is None else (credentials,)))
+        options = (("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0), *options)
+        server = grpc.server(pool, [generic_handler(methods, "t.Test")], options=options)
+        port = add_port(server, address, credentials)
         server.start()
         stack.callback(lambda: server.stop(None).wait())
         return port

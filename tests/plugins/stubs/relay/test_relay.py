@@ -5,7 +5,6 @@ TLS, names.
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import lucky_transport_stubs
 from lucky_transport.errors import ConfigError, NotReachable
 from lucky_transport.process import unique_name
 from lucky_transport_stubs.relay.relay import CallerRequests
+from tests.plugins.stubs.differential.ends import ARITIES, Ends
 from tests.plugins.stubs.relay.conftest import Serve, Stuck, Through, echo, relay_to
 from tests.support.certificates import CERTIFICATE, KEY
 from tests.support.resources import free_port
@@ -127,7 +127,7 @@ def test_a_server_that_dies_is_named_and_found_again(tmp_path: Path, through: Th
         process.kill()
 
 
-@pytest.mark.parametrize("arity", ["unary_unary", "unary_stream", "stream_unary", "stream_stream"])
+@pytest.mark.parametrize("arity", ARITIES)
 def test_a_call_that_waits_is_carried_on_when_its_server_comes(
     serve: Serve, through: Through, tmp_path: Path, arity: str
 ) -> None:
@@ -169,24 +169,16 @@ def test_a_relay_that_ends_ends_calls_that_wait(tmp_path: Path) -> None:
         assert failure_of(lambda **options: call).code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_no_other_server_is_told_which_calls_wait() -> None:
+def test_no_other_server_is_told_which_calls_wait(ends: Ends) -> None:
     """And a program cannot say it in a call's metadata."""
     met: list[str] = []
 
-    def echo(request: bytes, context: Any) -> bytes:
+    def note(request: bytes, context: Any) -> bytes:
         met.extend(key for key, _ in context.invocation_metadata())
         return request
 
-    handlers = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
-    server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.Test", handlers),))
-    name = f"shm://{unique_name()}"
-    server.add_insecure_port(name)
-    server.start()
-    with lucky_transport_stubs.channel(name) as channel:
-        call = channel.unary_unary("/t.Test/Echo")
-        call(b"", wait_for_ready=True, timeout=PATIENCE_S, metadata=(("lucky-wait-for-ready", "1"),))
-    server.stop(None).wait()
+    call = ends.unary_unary(note)
+    call(b"", wait_for_ready=True, timeout=PATIENCE_S, metadata=(("lucky-wait-for-ready", "1"),))
     assert met == ["user-agent"]
 
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,9 @@ BOOTSTRAP = str(Path(lucky_transport_stubs.__file__ or "").parent / "run" / "boo
 
 #: Runs `lucky-transport run OPTIONS... -- COMMAND...` to its end: `launch(*options, command=[...], **variables)`.
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
+
+#: The command line of a Python: `python(code, *arguments)`.
+Python = Callable[..., list[str]]
 
 #: The variables that a launcher sets for its options.
 _INHERITED = {
@@ -117,25 +119,18 @@ def _variables(options: Sequence[str]) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def grpc_port() -> Iterator[int]:
     """The port of a real gRPC server with the service `t.T`: Echo, Count, Sum and Chat, one of each arity."""
-    grpc = pytest.importorskip("grpc")
-    handlers = {
-        "Echo": grpc.unary_unary_rpc_method_handler(lambda request, _: request),
-        "Count": grpc.unary_stream_rpc_method_handler(lambda request, _: (bytes([item]) for item in request)),
-        "Sum": grpc.stream_unary_rpc_method_handler(lambda requests, _: b"".join(requests)),
-        "Chat": grpc.stream_stream_rpc_method_handler(lambda requests, _: requests),
-    }
-    server = grpc.server(ThreadPoolExecutor(4), handlers=[grpc.method_handlers_generic_handler("t.T", handlers)])
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield port
-    server.stop(None).wait(10)
+    pytest.importorskip("grpc")
+    from ..differential.ends import REAL, Ends, generic_handler
+    from ..differential.samples import ECHOES
+
+    with Ends(REAL) as ends:
+        server = ends.server(generic_handler(ECHOES, "t.T"))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        yield port
 
 
 @pytest.fixture
-def python() -> Callable[..., list[str]]:
+def python() -> Python:
     """The command line of a Python that runs this code with these arguments."""
-
-    def python(code: str, *arguments: Any) -> list[str]:
-        return [sys.executable, "-c", code, *map(str, arguments)]
-
-    return python
+    return lambda code, *arguments: [sys.executable, "-c", code, *map(str, arguments)]

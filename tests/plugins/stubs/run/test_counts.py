@@ -24,7 +24,7 @@ from lucky_transport_stubs.run.patches import counted  # noqa: E402
 from tests.support.appearance import appearance  # noqa: E402
 
 from ..differential.both import THREADS, WAYS, Driver  # noqa: E402
-from ..differential.records import REQUESTS  # noqa: E402
+from ..differential.samples import ECHOED, ECHOES  # noqa: E402
 
 STEP = Calls("localhost:1", "shm://x", "", "/a.B/Step")
 RESET = Calls("localhost:1", "", "the map does not name it", "/a.B/Reset")
@@ -132,7 +132,7 @@ def test_calls_go_on_uncounted_when_the_folder_cannot_be_written(tmp_path: Path)
     assert only.startswith("calls are not counted")
 
 
-ECHO, COUNT, SUM, CHAT = "/t.T/Echo", "/t.T/Count", "/t.T/Sum", "/t.T/Chat"
+ECHO = "/t.T/Echo"
 
 
 @pytest.fixture
@@ -153,9 +153,8 @@ def channel(grpc_port: int, counter_of: Callable[[str], CallCounter]) -> Iterato
         yield channel
 
 
-PATHS = {"unary_unary": ECHO, "unary_stream": COUNT, "stream_unary": SUM, "stream_stream": CHAT}
-#: What the methods of `grpc_port` respond to the requests of the differential.
-ITEMS = {ECHO: [b"one"], COUNT: [b"o", b"n", b"e"], SUM: [b"onetwothree"], CHAT: [*REQUESTS]}
+#: By arity, the methods of `grpc_port`.
+NAMES = dict(map(str.split, ECHOES))
 
 
 async def test_every_way_to_call_is_counted_once_and_answers_as_before(
@@ -164,10 +163,11 @@ async def test_every_way_to_call_is_counted_once_and_answers_as_before(
     make = grpc.insecure_channel if driver.driver == THREADS else grpc.aio.insecure_channel
     channel = counted(make(f"127.0.0.1:{grpc_port}"), counter_of)
     for way in WAYS[driver.driver]:
-        seen = repr(await driver.invoke(way, getattr(channel, way.arity)(PATHS[way.arity]), timeout=10))
-        assert all(repr(item) in seen for item in ITEMS[PATHS[way.arity]]), seen
+        name = NAMES[way.arity]
+        seen = repr(await driver.invoke(way, getattr(channel, way.arity)(f"/t.T/{name}"), timeout=10))
+        assert all(repr(item) in seen for item in ECHOED[name]), seen
     await driver.close(channel)
-    assert counts() == Counter(PATHS[way.arity] for way in WAYS[driver.driver])
+    assert counts() == Counter(f"/t.T/{NAMES[way.arity]}" for way in WAYS[driver.driver])
 
 
 def test_a_call_that_fails_is_counted_and_fails_as_before(channel: Any, counts: Callable[[], dict[str, int]]) -> None:

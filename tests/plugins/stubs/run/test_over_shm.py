@@ -1,18 +1,17 @@
 """A program under the launcher whose calls go over shared memory, with no gRPC server anywhere."""
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import lucky_transport
 from lucky_transport.process import unique_name
+from tests.plugins.stubs.run.conftest import Launch, Python
 
 pytest.importorskip("grpc")
 
-Launch = Callable[..., "subprocess.CompletedProcess[str]"]
-Python = Callable[..., list[str]]
 
 SCHEMA = "/hazel.rpc.AgentService/GetAgentSchema"
 

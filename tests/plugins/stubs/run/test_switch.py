@@ -1,9 +1,7 @@
 """Where a channel goes: targets in all of gRPC's spellings, the map, the modes, and what is said about it."""
 
-import asyncio
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -73,32 +71,14 @@ def test_auto_takes_shared_memory_where_an_engine_is() -> None:
 
 
 @pytest.mark.parametrize("group", ["", "?shared=50051"])
-def test_auto_takes_what_is_served_on_the_very_event_loop_that_asks(group: str) -> None:
-    endpoint = f"shm://{unique_name()}"
-
-    async def serve_and_ask() -> Route:
-        server = lucky_transport_stubs.aio_server()
-        server.add_insecure_port(endpoint + group)
-        await server.start()
-        try:
-            return Switch(Settings(endpoint=endpoint)).route(TARGET)
-        finally:
-            await server.stop(None)
-
-    assert asyncio.run(serve_and_ask()) == Route(TARGET, endpoint)
-
-
-def test_auto_stays_on_grpc_where_a_server_of_threads_listens_and_is_not_started() -> None:
-    endpoint = f"shm://{unique_name()}"
-    server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
-    server.add_insecure_port(endpoint)  # nobody answers before `start`, and a call's caller would wait for that
-    assert Switch(Settings(endpoint=endpoint)).route(TARGET).endpoint == ""
-    server.start()
+async def test_auto_takes_what_is_served_on_the_very_event_loop_that_asks(aio: Any, group: str) -> None:
+    endpoint = aio.address()
+    await aio.serve({}, address=endpoint + group)
     assert Switch(Settings(endpoint=endpoint)).route(TARGET) == Route(TARGET, endpoint)
-    server.stop(None).wait(10)
 
 
-def test_auto_waits_a_moment_for_an_engine_that_is_starting() -> None:
+def test_auto_waits_a_moment_for_an_engine_that_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lucky_transport_stubs.run.switch._MOMENT_S", PATIENCE_S)  # on a busy machine it starts late
     name = unique_name()
     switch = Switch(Settings(endpoint=f"shm://{name}"))
     found: list[Route] = []
@@ -106,12 +86,14 @@ def test_auto_waits_a_moment_for_an_engine_that_is_starting() -> None:
     asking.start()
     time.sleep(0.05)
     with lucky_transport.serve("echo", f"shm://{name}"):
-        asking.join(10)
+        asking.join(PATIENCE_S)
     assert found == [Route(TARGET, f"shm://{name}")]
 
 
-def test_auto_connects_once_to_ask_a_server_and_again_after_it_was_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
-    endpoint, asked = f"shm://{unique_name()}", list[str]()
+def test_auto_connects_once_to_ask_a_server_and_again_after_it_was_restarted(
+    ends: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint, asked = ends.address(), list[str]()
 
     def counted(name: str, *arguments: Any, **options: Any) -> Any:
         asked.append(name)
@@ -120,17 +102,15 @@ def test_auto_connects_once_to_ask_a_server_and_again_after_it_was_restarted(mon
     monkeypatch.setattr(connecting, "connect_pipe", counted)
     switch = Switch(Settings(endpoint=endpoint))
     for times in (1, 2):
-        server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
-        server.add_insecure_port(endpoint)
-        server.start()
+        server = ends.serve({}, address=endpoint).server
         assert [switch.route(TARGET) for _ in range(3)] == [Route(TARGET, endpoint)] * 3
         assert len(asked) == times
         server.stop(None).wait(PATIENCE_S)
-    server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
-    server.add_insecure_port(endpoint)  # and not started
+    server = ends.server()
+    server.add_insecure_port(endpoint)  # nobody answers before `start`, and a call's caller would wait for that
     assert switch.route(TARGET).endpoint == ""
     server.start()
-    server.stop(None).wait(PATIENCE_S)
+    assert switch.route(TARGET) == Route(TARGET, endpoint)
 
 
 @pytest.mark.parametrize("quiet", [False, True])

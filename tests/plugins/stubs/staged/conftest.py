@@ -1,13 +1,11 @@
 """Two servers of one service, real gRPC and shared memory, a policy that does as it is told, and staged channels."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from lucky_transport.process import unique_name
 from lucky_transport.routing import Decision
 from tests.migration.conftest import FakePolicy
 from tests.support.resources import threads_of
@@ -23,8 +21,11 @@ from lucky_transport_migration.routing.router import ProcessRouter  # noqa: E402
 from lucky_transport_stubs.staged import channels  # noqa: E402
 
 from ..differential.both import THREADS, Driver  # noqa: E402
+from ..differential.ends import REAL, Ends, path  # noqa: E402
+from ..differential.samples import ECHOES  # noqa: E402
 
 SHADOWED = Decision("grpc", "shm", "shadow")
+ECHO, COUNT, SUM, CHAT = map(path, ("Echo", "Count", "Sum", "Chat"))
 
 
 class ToldPolicy(FakePolicy):
@@ -50,22 +51,13 @@ class ToldPolicy(FakePolicy):
         return comparison
 
 
-def echoes() -> dict[str, Any]:
-    """One method of each arity."""
-    return {
-        "unary_unary Echo": lambda request, _: request,
-        "unary_stream Count": lambda request, _: (bytes([item]) for item in request),
-        "stream_unary Sum": lambda requests, _: b"".join(requests),
-        "stream_stream Chat": lambda requests, _: requests,
-    }
-
-
 class Pair:
-    """Where the two servers of a service are."""
+    """Where the two servers of a service are; `control` is the one over gRPC."""
 
-    def __init__(self, target: str, endpoint: str) -> None:
+    def __init__(self, target: str, endpoint: str, control: Any) -> None:
         self.target = target
         self.endpoint = endpoint
+        self.control = control
 
     def blocking(self) -> dict[str, Callable[[], Any]]:
         return {
@@ -112,27 +104,15 @@ Serve = Callable[..., Pair]
 
 
 @pytest.fixture
-def serve(handlers_of: Callable[[Mapping[str, Any]], Any]) -> Iterator[Serve]:
+def serve(ends: Ends) -> Iterator[Serve]:
     """Serve `control` over gRPC and `candidate` (default: the same) over shared memory: `serve(control, candidate)`."""
-    started: list[Any] = []
+    with Ends(REAL) as real:
 
-    def serve(control: Mapping[str, Any] | None = None, candidate: Mapping[str, Any] | None = None) -> Pair:
-        control = echoes() if control is None else control
-        real = grpc.server(ThreadPoolExecutor(8))
-        ours = lucky_transport_stubs.server(ThreadPoolExecutor(8))
-        started.extend((real, ours))
-        endpoint = f"shm://{unique_name()}"
-        real.add_generic_rpc_handlers((handlers_of(control),))
-        ours.add_generic_rpc_handlers((handlers_of(control if candidate is None else candidate),))
-        port = real.add_insecure_port("127.0.0.1:0")
-        ours.add_insecure_port(endpoint)
-        real.start()
-        ours.start()
-        return Pair(f"127.0.0.1:{port}", endpoint)
+        def serve(control: dict[str, Any] = ECHOES, candidate: dict[str, Any] | None = None) -> Pair:
+            theirs, ours = real.serve(control), ends.serve(control if candidate is None else candidate)
+            return Pair(theirs.target, ours.target, theirs.server)
 
-    yield serve
-    for server in started:
-        server.stop(None).wait(PATIENCE_S)
+        yield serve
 
 
 @pytest.fixture

@@ -14,11 +14,19 @@ from tests.support.waiting import PATIENCE_S
 grpc = pytest.importorskip("grpc")
 
 from ..differential.both import ASYNCIO, FREE_WAYS, THREADS, WAYS, Driver  # noqa: E402 - needs grpc
+from ..differential.ends import path  # noqa: E402
 from ..differential.records import REQUESTS  # noqa: E402
+from ..differential.samples import ECHOED  # noqa: E402
+from .conftest import CHAT, COUNT, ECHO, SHADOWED, SUM, ToldPolicy  # noqa: E402
 
-ECHO, COUNT, SUM, CHAT = (f"/t.Test/{name}" for name in ("Echo", "Count", "Sum", "Chat"))
 OVER_SHM = Decision("shm", "grpc", "shm")
-DECISIONS = pytest.mark.parametrize("decision", [Decision("grpc", "shm", "shadow"), OVER_SHM], ids=["grpc", "shm"])
+
+
+@pytest.fixture(params=[SHADOWED, OVER_SHM], ids=["grpc", "shm"])
+def decision(request: pytest.FixtureRequest, policy: ToldPolicy) -> Decision:
+    """What is decided of all calls."""
+    policy.default = request.param
+    return request.param
 
 
 def seen(outcome: Any) -> tuple[Any, ...] | None:
@@ -39,32 +47,29 @@ def is_equal(comparison: Any) -> bool:
 
 
 PATHS = {"unary_unary": ECHO, "unary_stream": COUNT, "stream_unary": SUM, "stream_stream": CHAT}
-#: What the services of `echoes` respond, to one request or to all.
-ITEMS = {ECHO: [b"one"], COUNT: [b"o", b"n", b"e"], SUM: [b"onetwothree"], CHAT: [*REQUESTS]}
 
 
-@DECISIONS
 async def test_every_arity_and_way_to_call_is_answered_by_the_authority_and_compared(
     pair: Any, policy: Any, driver: Driver, decision: Decision
 ) -> None:
     # grpc.aio's `read()` asks a call that is done for no end, so the end that its caller saw is not noted.
-    policy.default, ways = decision, [way for way in WAYS[driver.driver] if "read" not in way.style]
+    ways = [way for way in WAYS[driver.driver] if "read" not in way.style]
     async with pair.opened(driver) as channel:
         for way in ways:
             seen = repr(await driver.invoke(way, getattr(channel, way.arity)(PATHS[way.arity]), timeout=PATIENCE_S))
-            assert all(repr(item) in seen for item in ITEMS[PATHS[way.arity]]), seen
+            assert all(repr(item) in seen for item in ECHOED[PATHS[way.arity].rpartition("/")[2]]), seen
         await driver.aside(policy.wait, len(ways))
     for one in policy.notes:
         assert (one.why, one.ended_early) == ("", False)
         for side, transport in ((one.primary, decision.primary), (one.shadow, decision.shadow)):
-            assert (side.transport, side.code, list(side.items)) == (transport, "OK", ITEMS[one.method])
+            assert (side.transport, side.code) == (transport, "OK")
+            assert list(side.items) == ECHOED[one.method.rpartition("/")[2]]
             assert (0 < side.first_us <= side.took_us) if one.method in (COUNT, CHAT) else side.first_us == 0
             assert side.took_us > 0
         assert str(one.request) == str([*REQUESTS] if one.method in (SUM, CHAT) else REQUESTS[0])
         assert ("order between requests and responses" in one.unseen) == (one.method == CHAT)
 
 
-@DECISIONS
 async def test_status_details_and_metadata_of_both_are_noted(
     serve: Any, policy: Any, driver: Driver, decision: Decision
 ) -> None:
@@ -73,12 +78,12 @@ async def test_status_details_and_metadata_of_both_are_noted(
         context.set_trailing_metadata((("tail-bin", b"\x00"),))
         context.abort(grpc.StatusCode.NOT_FOUND, "nobody here")
 
-    policy.default, sent = decision, (("key", "a"), ("key-bin", b"\x01"))
+    sent = (("key", "a"), ("key-bin", b"\x01"))
     pair = serve({"unary_unary Refuse": refuse, "unary_stream Refuses": refuse})
     async with pair.opened(driver) as channel:
         for method, call in (
-            (channel.unary_unary("/t.Test/Refuse"), driver.attempt),
-            (channel.unary_stream("/t.Test/Refuses"), driver.taken),
+            (channel.unary_unary(path("Refuse")), driver.attempt),
+            (channel.unary_stream(path("Refuses")), driver.taken),
         ):
             metadata: Any = iter(sent) if driver.driver == THREADS else sent
             assert "nobody here" in str(await call(method, b"", metadata=metadata))
@@ -100,28 +105,25 @@ def test_headers_of_a_stream_without_items_are_compared(serve: Any, policy: Any)
         context.send_initial_metadata((("belt", "running"),))
         yield from ()
 
-    policy.default = Decision("grpc", "shm", "shadow")
     with serve({"unary_stream Nothing": nothing}).channel() as channel:
         for _ in range(300):
-            assert list(channel.unary_stream("/t.Test/Nothing")(b"")) == []
+            assert list(channel.unary_stream(path("Nothing"))(b"")) == []
     assert {one.primary.headers for one in policy.wait(300)} == {(("belt", "running"),)}
 
 
-@DECISIONS
 def test_a_response_beside_an_error_is_nobodys_answer(serve: Any, policy: Any, decision: Decision) -> None:
     def refuse(request: Any, context: Any) -> bytes:
         context.set_code(grpc.StatusCode.NOT_FOUND)
         return b"unseen"
 
-    policy.default = decision
     methods = {"unary_unary Refuse": refuse, "stream_unary Refuses": refuse}
     with serve(methods).channel() as channel:
-        refused = channel.unary_unary("/t.Test/Refuse")
+        refused = channel.unary_unary(path("Refuse"))
         with pytest.raises(grpc.RpcError):
             refused(b"")
         assert refused.future(b"").exception(10).code() is grpc.StatusCode.NOT_FOUND
         with pytest.raises(grpc.RpcError):
-            channel.stream_unary("/t.Test/Refuses")(iter((b"",)))
+            channel.stream_unary(path("Refuses"))(iter((b"",)))
     for comparison in policy.wait(3):
         assert (list(comparison.primary.items), comparison.primary.code) == ([], "NOT_FOUND")
         assert comparison.shadow is None or is_equal(comparison)
@@ -145,12 +147,10 @@ def test_whatever_status_a_handler_chose_is_its_answer(serve: Any, policy: Any, 
     assert found.primary.is_local is False
 
 
-@DECISIONS
 @pytest.mark.parametrize("leave", ["cancel", "drop", "break"])
 async def test_a_stream_that_the_caller_leaves_is_compared_as_far_as_both_came(
     serve: Any, policy: Any, driver: Driver, decision: Decision, leave: str
 ) -> None:
-    policy.default = decision
     async with serve({"unary_stream Count": counting}).opened(driver) as channel:
         call = channel.unary_stream(COUNT)(b"")
         assert (await driver.first(WAYS[driver.driver][3], call))["items"] == [bytes(4)]
@@ -216,12 +216,12 @@ def test_a_request_that_cannot_be_serialized_concerns_no_transport(channel: Any,
 
 @pytest.mark.parametrize("end", ["closed", "refused"])
 def test_a_change_that_cannot_be_made_is_over(pair: Any, policy: Any, end: str) -> None:
-    policy.decisions = {"/t.Test/Set": Decision("grpc")}
+    policy.decisions = {path("Set"): Decision("grpc")}
     with pair.channel() as channel:
         if end == "closed":
             channel._sides["grpc"].close()
         with pytest.raises((ValueError, TypeError)):
-            channel.unary_unary("/t.Test/Set")(b"", timeout="soon" if end == "refused" else None)
+            channel.unary_unary(path("Set"))(b"", timeout="soon" if end == "refused" else None)
         world = channel._routed.world
         assert world.stood_still(world.mark())
 

@@ -15,7 +15,8 @@ grpc = pytest.importorskip("grpc")
 
 from tests.support.appearance import appearance  # noqa: E402
 
-ECHO, COUNT, CHAT = "/t.Test/Echo", "/t.Test/Count", "/t.Test/Chat"
+from ..differential.ends import ARITIES  # noqa: E402
+from .conftest import CHAT, COUNT, ECHO  # noqa: E402
 
 
 def test_many_threads_may_share_it(channel: Any, policy: Any) -> None:
@@ -48,9 +49,6 @@ async def test_asyncio_it_gets_ready_where_calls_go_now_this_way_now_that(pair: 
 
     async with pair.aio_channel() as channel:
         await channel.channel_ready()
-
-
-ARITIES = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 
 @pytest.fixture

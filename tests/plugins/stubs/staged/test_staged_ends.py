@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +18,15 @@ from tests.support.waiting import PATIENCE_S, in_a_child
 grpc = pytest.importorskip("grpc")
 
 
-ECHO, COUNT, SUM, CHAT = (f"/t.Test/{name}" for name in ("Echo", "Count", "Sum", "Chat"))
+from .conftest import CHAT, COUNT, ECHO, SUM, ToldPolicy  # noqa: E402 - needs grpc
+
 ALONE = [Decision("grpc", stage="grpc"), Decision("shm", stage="complete")]
+
+
+@pytest.fixture(params=ALONE, ids=["grpc", "shm"])
+def alone(request: pytest.FixtureRequest, policy: ToldPolicy) -> None:
+    """One transport answers all calls, and the other one is not asked."""
+    policy.default = request.param
 
 
 @pytest.fixture
@@ -47,11 +53,10 @@ def held(router: Any) -> Iterator[None]:
         go_on.set()
 
 
-@pytest.mark.parametrize("decision", ALONE, ids=["grpc", "shm"])
+@pytest.mark.usefixtures("alone")
 def test_a_stream_that_was_read_to_its_end_is_noted_though_no_thread_has_reported_it(
-    channel: Any, policy: Any, router: Any, decision: Decision, silent: None
+    channel: Any, policy: Any, router: Any, silent: None
 ) -> None:
-    policy.default = decision
     assert list(channel.unary_stream(COUNT)(b"ab")) == [b"a", b"b"]
     router.close()
     note = policy.only()
@@ -59,11 +64,8 @@ def test_a_stream_that_was_read_to_its_end_is_noted_though_no_thread_has_reporte
     assert note.ended_early is False
 
 
-@pytest.mark.parametrize("decision", ALONE, ids=["grpc", "shm"])
-def test_a_future_is_noted_though_the_reporting_thread_is_held(
-    channel: Any, policy: Any, router: Any, decision: Decision
-) -> None:
-    policy.default = decision
+@pytest.mark.usefixtures("alone")
+def test_a_future_is_noted_though_the_reporting_thread_is_held(channel: Any, policy: Any, router: Any) -> None:
     with held(router):
         assert channel.unary_unary(ECHO).future(b"x").result(PATIENCE_S) == b"x"
         assert channel.stream_unary(SUM).future(iter([b"a", b"b"])).result(PATIENCE_S) == b"ab"
@@ -80,11 +82,10 @@ def test_a_future_is_noted_though_no_thread_can_be_had_for_it(channel: Any, poli
     assert list(policy.only().primary.items) == [b"x"]
 
 
-@pytest.mark.parametrize("decision", ALONE, ids=["grpc", "shm"])
+@pytest.mark.usefixtures("alone")
 def test_a_call_that_goes_on_at_the_end_is_noted_as_unfinished_with_what_came(
-    serve: Any, policy: Any, router: Any, decision: Decision
+    serve: Any, policy: Any, router: Any
 ) -> None:
-    policy.default = decision
     go_on = threading.Event()
 
     def count(request: bytes, _: Any) -> Iterator[bytes]:
@@ -109,11 +110,8 @@ def test_a_call_that_goes_on_at_the_end_is_noted_as_unfinished_with_what_came(
     assert len(policy.notes) == 2
 
 
-@pytest.mark.parametrize("decision", ALONE, ids=["grpc", "shm"])
-def test_calls_are_noted_in_the_order_in_which_their_caller_went_on(
-    channel: Any, policy: Any, decision: Decision, silent: None
-) -> None:
-    policy.default = decision
+@pytest.mark.usefixtures("alone")
+def test_calls_are_noted_in_the_order_in_which_their_caller_went_on(channel: Any, policy: Any, silent: None) -> None:
     assert list(channel.unary_stream(COUNT)(b"ab")) == [b"a", b"b"]
     assert channel.unary_unary(ECHO)(b"x") == b"x"
     assert list(channel.stream_stream(CHAT)(iter([b"c"]))) == [b"c"]
@@ -184,14 +182,10 @@ def test_a_forked_child_has_shadows_of_its_own(pair: Any, policy: Any) -> None:
         assert in_a_child(work)
 
 
-def test_an_engine_that_ends_is_no_evidence_against_one_transport(pair: Any, policy: Any, handlers_of: Any) -> None:
+def test_an_engine_that_ends_is_no_evidence_against_one_transport(pair: Any, policy: Any) -> None:
     """The candidate is never there; the primary goes as soon as it has answered."""
-    server = grpc.server(ThreadPoolExecutor(2))
-    server.add_generic_rpc_handlers((handlers_of({"unary_unary Echo": lambda request, _: request}),))
-    pair.target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     pair.endpoint = f"shm://{unique_name()}"
-    server.start()
     with pair.channel() as channel:
         assert channel.unary_unary(ECHO)(b"x") == b"x"
-        server.stop(None).wait(PATIENCE_S)
+        pair.control.stop(None).wait(PATIENCE_S)
         assert (policy.only().shadow, policy.only().why) == (None, "the engine has gone")

@@ -2,8 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,11 +14,11 @@ from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")
 
-import lucky_transport_stubs  # noqa: E402 - needs grpc
+from ..differential.ends import Ends  # noqa: E402 - needs grpc
+from .conftest import COUNT, ECHO  # noqa: E402
 
-ECHO, COUNT = "/t.Test/Echo", "/t.Test/Count"
 READ_OVER_SHM = Decision("shm", "grpc", "canary 10%")
-UNKNOWN_OVER_SHM = Decision("shm", "", "shm")  # the table does not know /t.Test: it may change the world
+UNKNOWN_OVER_SHM = Decision("shm", "", "shm")  # the table does not know the method: it may change the world
 
 Way = Callable[[Any], bytes]
 
@@ -100,32 +99,22 @@ def test_an_unreachable_engine_is_answered_for_by_grpc(pair: Any, policy: Any, w
 class Dying:
     """A candidate that ends without a word as soon as it has been asked something; `asked` counts that."""
 
-    def __init__(self, handlers_of: Callable[[Any], Any]) -> None:
-        self.asked = 0
-        self.endpoint = f"shm://{unique_name()}"
-        self._server = lucky_transport_stubs.server(ThreadPoolExecutor(2))
-        self._server.add_generic_rpc_handlers((handlers_of({"unary_unary Echo": self._die}),))
-        self._server.add_insecure_port(self.endpoint)
-        self._server.start()
-        self._over = threading.Event()
+    def __init__(self, ends: Ends) -> None:
+        self.asked, self._over = 0, ends.gate()
+        self.served = ends.serve({"unary_unary Echo": self._die})
 
     def _die(self, request: bytes, context: Any) -> bytes:
         self.asked += 1
-        self._server.stop(None)
+        self.served.server.stop(None)
         self._over.wait(PATIENCE_S)
         return b"too late"
 
-    def close(self) -> None:
-        self._over.set()
-        self._server.stop(None).wait(PATIENCE_S)
-
 
 @pytest.fixture
-def dying(pair: Any, handlers_of: Callable[[Any], Any]) -> Iterator[Dying]:
-    candidate = Dying(handlers_of)
-    pair.endpoint = candidate.endpoint
-    yield candidate
-    candidate.close()
+def dying(pair: Any, ends: Ends) -> Dying:
+    candidate = Dying(ends)
+    pair.endpoint = candidate.served.target
+    return candidate
 
 
 @pytest.mark.parametrize("way", ["call", "aio"])

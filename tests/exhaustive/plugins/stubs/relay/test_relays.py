@@ -10,7 +10,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -184,12 +183,8 @@ PACKAGE = "@grpc/grpc-js@1.14.3"
 SERVER = Path(__file__).parents[4] / "plugins" / "stubs" / "relay" / "server.js"
 
 
-def each(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-    yield from requests
-
-
 @pytest.fixture
-def port(stack: ExitStack) -> int:
+def port(serve: Serve) -> int:
     """Of a server that answers many streams at once and renews its connections every tenth of a second."""
 
     def peer(request: bytes, context: Any) -> bytes:
@@ -199,20 +194,13 @@ def port(stack: ExitStack) -> int:
         while context.is_active():
             yield b"x" * MIB
 
-    handlers = {
-        "Each": grpc.stream_stream_rpc_method_handler(each),
-        "Echo": grpc.unary_unary_rpc_method_handler(echo),
-        "Endless": grpc.unary_stream_rpc_method_handler(endless),
-        "Peer": grpc.unary_unary_rpc_method_handler(peer),
+    methods = {
+        "stream_stream Each": lambda requests, context: requests,
+        "unary_unary Echo": echo,
+        "unary_stream Endless": endless,
+        "unary_unary Peer": peer,
     }
-    pool = ThreadPoolExecutor(STREAMS + 10)
-    stack.callback(pool.shutdown, wait=False)
-    options = (("grpc.max_connection_age_ms", 100), ("grpc.so_reuseport", 0))
-    server = grpc.server(pool, [grpc.method_handlers_generic_handler("t.Test", handlers)], options=options)
-    found = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    stack.callback(lambda: server.stop(None).wait())
-    return found
+    return serve(methods, workers=STREAMS + 10, options=(("grpc.max_connection_age_ms", 100),))
 
 
 def test_a_hundred_streams_are_open_at_once(port: int, through: Through) -> None:

@@ -1,6 +1,5 @@
 """gRPC servers in shared memory are seen from outside: by `ls`, `inspect` and `top`, with services, calls and peers."""
 
-import asyncio
 import json
 import os
 import secrets
@@ -8,8 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -25,11 +23,10 @@ from lucky_transport.diagnosis import servers
 from lucky_transport.shm.files.socket_path import live_socket, remove_stale_sockets
 from lucky_transport_migration.top.activity import ServerRates
 from tests.exhaustive.plugins.stubs.run.test_servers import SYNC, Served
+from tests.plugins.stubs.differential.aio_ends import AioEnds
+from tests.plugins.stubs.differential.ends import SERVICE, Ends, generic_handler, path
 from tests.plugins.stubs.run.conftest import Start
 from tests.support.forked_programs import CommandLine
-
-ECHO, OTHER = "/t.Test/Echo", "/t.Test/Other"
-GENERIC = Callable[..., Any]
 
 
 def listed(name: str) -> servers.ServerReport:
@@ -50,24 +47,18 @@ def name() -> str:
     return f"seen_{secrets.token_hex(4)}"
 
 
+METHODS: dict[str, Any] = {f"unary_unary {name}": lambda request, context: request for name in ("Echo", "Other")}
+
+
 @pytest.fixture
-def at(name: str, handlers_of: GENERIC) -> Iterator[grpc.Server]:
+def at(name: str, ends: Ends) -> grpc.Server:
     """A server that a program makes itself, without the launcher."""
-    server = lucky_transport_stubs.server(ThreadPoolExecutor(2))
-    server.add_generic_rpc_handlers((handlers_of({f"unary_unary {one}": echo for one in ("Echo", "Other")}),))
-    server.add_insecure_port(f"shm://{name}")
-    server.start()
-    yield server
-    server.stop(None)
-
-
-def echo(request: bytes, context: grpc.ServicerContext) -> bytes:
-    return request
+    return ends.serve(METHODS, address=f"shm://{name}").server
 
 
 def test_a_server_in_shared_memory_is_listed_with_its_services_and_methods(at: grpc.Server, name: str) -> None:
     found = listed(name)
-    assert (found.services, found.methods) == (["t.Test"], (ECHO, OTHER))
+    assert (found.services, found.methods) == ([SERVICE], (path("Echo"), path("Other")))
     assert (found.pid, found.state, found.transports) == (os.getpid(), "ok", "shm")
     assert found.calls is None, "nothing counts without the launcher"
 
@@ -75,7 +66,7 @@ def test_a_server_in_shared_memory_is_listed_with_its_services_and_methods(at: g
 def test_connected_clients_are_counted(at: grpc.Server, name: str) -> None:
     assert listed(name).peers == 0
     with lucky_transport_stubs.channel(f"shm://{name}") as channel:
-        channel.unary_unary(ECHO)(b"1", timeout=10)
+        channel.unary_unary(path("Echo"))(b"1", timeout=10)
         assert listed(name).peers == 1
 
 
@@ -88,17 +79,13 @@ def test_a_server_that_stops_is_listed_no_more_and_leaves_no_file(at: grpc.Serve
     assert not Path(f"{socket}.json").exists()
 
 
-def test_a_server_of_asyncio_is_listed_too(name: str, handlers_of: GENERIC) -> None:
-    async def serve() -> None:
-        server = lucky_transport_stubs.aio_server()
-        server.add_generic_rpc_handlers((handlers_of({"unary_unary Echo": echo}),))
-        server.add_insecure_port(f"shm://{name}")
-        assert servers.of_name(name) == []
-        await server.start()
-        assert listed(name).methods == (ECHO,)
-        await server.stop(None)
-
-    asyncio.run(serve())
+async def test_a_server_of_asyncio_is_listed_too(name: str, aio: AioEnds) -> None:
+    server = aio.server(generic_handler(METHODS))
+    server.add_insecure_port(f"shm://{name}")
+    assert servers.of_name(name) == []
+    await server.start()
+    assert listed(name).methods == (path("Echo"), path("Other"))
+    await server.stop(None)
     assert servers.of_name(name) == []
 
 

@@ -3,23 +3,19 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lucky_transport.process import unique_name
-from tests.plugins.stubs.run.conftest import BOOTSTRAP
+from tests.plugins.stubs.run.conftest import BOOTSTRAP, Launch, Python
 from tests.support.waiting import until
 
-grpc = pytest.importorskip("grpc")
+pytest.importorskip("grpc")
 
-import lucky_transport_stubs  # noqa: E402 - needs grpc
-
-Launch = Callable[..., "subprocess.CompletedProcess[str]"]
-Python = Callable[..., list[str]]
-Run = Launch
+from tests.plugins.stubs.differential.ends import generic_handler
+from tests.plugins.stubs.differential.samples import ECHOES
 
 CALL = """
 import os, sys
@@ -48,18 +44,12 @@ if __name__ == "__main__":
 """
 
 
-def test_all_children_are_switched_however_they_were_started(launch: Launch, tmp_path: Path) -> None:
+def test_all_children_are_switched_however_they_were_started(launch: Launch, ends: Any, tmp_path: Path) -> None:
     (tmp_path / "calling.py").write_text(CALL)
     (tmp_path / "family.py").write_text(FAMILY)
-    endpoint = f"shm://{unique_name()}"
-    handlers = {"Echo": grpc.unary_unary_rpc_method_handler(lambda request, _: request)}
-    server = lucky_transport_stubs.server(ThreadPoolExecutor(4))
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.T", handlers),))
-    server.add_insecure_port(endpoint)
-    server.start()
+    endpoint = ends.begin_at(ends.server(generic_handler(ECHOES, "t.T")))
     options = ("--transport", "shm", "--endpoint", endpoint, "--require", "--report", "calls.json")
     done = launch(*options, command=[sys.executable, "family.py", "50051"])
-    server.stop(None).wait()
     assert done.returncode == 0, done.stderr
     processes = json.loads((tmp_path / "calls.json").read_text())["processes"]
     assert sorted(one["count"] for process in processes for one in process["calls"]) == [1, 2, 3, 10, 100, 1000]
@@ -110,7 +100,7 @@ def test_without_a_launcher_the_program_reports_for_its_children(
 
 
 @pytest.fixture
-def run(environ: dict[str, str], tmp_path: Path, python: Python) -> Run:
+def run(environ: dict[str, str], tmp_path: Path, python: Python) -> Launch:
     """Run a program without a launcher."""
 
     def run(
@@ -141,14 +131,14 @@ OVER_GRPC = {"LUCKY_TRANSPORT": "grpc"}
     ],
 )
 def test_a_program_that_imports_auto_first_is_switched_and_says_so(
-    run: Run, grpc_port: int, flags: tuple[str, ...], first: str, variables: dict[str, str], status: int, words: str
+    run: Launch, grpc_port: int, flags: tuple[str, ...], first: str, variables: dict[str, str], status: int, words: str
 ) -> None:
     done = run(f"{first}\n{CALL}call(sys.argv[1])", grpc_port, flags=flags, **variables)
     assert done.returncode == status, done.stderr
     assert words in done.stderr if words else done.stderr == ""
 
 
-def test_under_a_launcher_it_changes_nothing(run: Run, grpc_port: int) -> None:
+def test_under_a_launcher_it_changes_nothing(run: Launch, grpc_port: int) -> None:
     code = f"import lucky_transport.auto, sys\n{CALL}call(sys.argv[1])"
     launcher = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'lucky_transport', 'run', *sys.argv[1:]])"
     done = run(launcher, "--transport", "grpc", "--", sys.executable, "-c", code, grpc_port)
@@ -157,7 +147,7 @@ def test_under_a_launcher_it_changes_nothing(run: Run, grpc_port: int) -> None:
 
 
 @pytest.mark.parametrize("module", ["", "import lucky_transport.auto"])
-def test_without_the_launcher_a_program_is_told_nothing_unasked(run: Run, module: str) -> None:
+def test_without_the_launcher_a_program_is_told_nothing_unasked(run: Launch, module: str) -> None:
     switched = {"LUCKY_TRANSPORT": "auto", "LUCKY_ENDPOINT": "shm://nobody_serves_this"}
     switched |= {} if module else {"PYTHONPATH": BOOTSTRAP}
     for asked in "", "-":

@@ -4,7 +4,6 @@ Reads of a team's own service get shadows where they are declared, and are compa
 """
 
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,6 +13,7 @@ import pytest
 
 import lucky_transport
 from lucky_transport.process import unique_name
+from tests.plugins.stubs.run.conftest import Launch, Python
 from tests.support.fixtures.migration_evidence import rows_in
 from tests.support.forked_programs import CommandLine, Program
 from tests.support.waiting import PATIENCE_S
@@ -22,8 +22,6 @@ from tests.support.weather import SERVICE, WeatherPrograms
 pytest.importorskip("grpc")
 pytest.importorskip("tomlkit", reason="needs pip install 'lucky-transport[scan]'")
 
-Launch = Callable[..., "subprocess.CompletedProcess[str]"]
-Python = Callable[..., list[str]]
 
 SCHEMA = "/hazel.rpc.AgentService/GetAgentSchema"
 INFO = "/hazel.rpc.SceneService/GetSceneInfo"
@@ -134,18 +132,6 @@ def test_quiet_stages_and_counts_nothing(
     assert len(rows_in(tmp_path / "lucky-evidence")) == 1
 
 
-def test_targets_beyond_the_map_stay_what_they_were(
-    launch: Launch, python: Python, place: Place, stages: Callable[..., Path], tmp_path: Path
-) -> None:
-    stages("shm")
-    options = ("--transport", "staged", "--map", f"robot:1={place.endpoint}", "--report", "calls.json")
-    done = launch(*options, command=python(f"{CALL}\ncall('{SCHEMA}')", place.port))
-    assert done.returncode == 0, done.stderr
-    assert calls(tmp_path) == {(SCHEMA, False): 1}
-    assert "the map does not name it" in done.stderr
-    assert not (tmp_path / "lucky-evidence").exists()
-
-
 def test_stages_that_cannot_be_read_are_an_error_where_the_channel_is_made(
     launch: Launch, python: Python, place: Place, stages: Callable[..., Path]
 ) -> None:
@@ -224,7 +210,7 @@ def served(start_switched: Callable[..., Program], weather: WeatherPrograms) -> 
 
 @pytest.fixture
 def run_staged(
-    run_switched: Callable[..., subprocess.CompletedProcess[str]],
+    run_switched: Launch,
     weather: WeatherPrograms,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -144,14 +144,3 @@ def test_a_server_and_its_first_call_import_what_they_need_alone(
     assert "lucky_transport.shm.listener.listener" in found
     assert "numpy" not in found
     assert _surplus(found, _modules(plain)) == []
-
-
-def test_the_list_names_no_module_that_is_gone() -> None:
-    core = Path(__file__).parents[5] / "lucky_transport"
-    gone = [name for name in CORE if name != "_native" and not _exists(core, name)]
-    assert gone == []
-
-
-def _exists(core: Path, name: str) -> bool:
-    path = core.joinpath(*name.split("."))
-    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()

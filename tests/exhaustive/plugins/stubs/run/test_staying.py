@@ -2,13 +2,15 @@
 
 import re
 import secrets
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-from tests.plugins.stubs.run.conftest import Launch
+from tests.exhaustive.plugins.stubs.run.test_servers import AIO, Served, echo
+from tests.plugins.stubs.run.conftest import Launch, Start
 from tests.support.certificates import CERTIFICATE, KEY
 
 #: A server and its client; what may keep them from shared memory stands in front.
@@ -84,10 +86,8 @@ GuardedReader.start = refuse
 
 #: The same for a server of asyncio: no descriptor is left to read by.
 NO_READERS = """
-import asyncio
 import errno
 
-import grpc
 import lucky_transport_stubs.aio.server
 
 
@@ -96,28 +96,6 @@ def refuse(*arguments):
 
 
 lucky_transport_stubs.aio.server.ServerLoopReader = refuse
-
-
-class Echo(grpc.GenericRpcHandler):
-    def service(self, details):
-        async def answer(request, context):
-            return request
-
-        return grpc.unary_unary_rpc_method_handler(answer)
-
-
-async def main():
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers((Echo(),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        assert await channel.unary_unary("/test.Test/Echo")(b"x", timeout=30) == b"x"
-    await server.stop(5)
-    assert not await server.wait_for_termination(10)
-
-
-asyncio.run(main())
 """
 
 
@@ -170,9 +148,8 @@ def test_a_process_of_greenlets_says_that_it_is_not_recorded(launch: Launch, tmp
         (PROGRAM, "d" * 120, r"Failed to bind to address shm://staying_\w+: a socket in"),
         (NO_DESCRIPTORS + PROGRAM, "", r"Failed to bind to .*: too many open files, the limit is \d+"),
         (NO_THREADS + PROGRAM, "", "can't start new thread"),
-        (NO_READERS, "", r"\[Errno 24\] Too many open files"),
     ],
-    ids=["a long path", "no descriptors", "no threads", "no readers"],
+    ids=["a long path", "no descriptors", "no threads"],
 )
 def test_a_server_that_cannot_listen_or_start_beside_grpcs_stays_on_grpc(
     launch: Launch, tmp_path: Path, program: str, folder: str, reason: str
@@ -181,6 +158,14 @@ def test_a_server_that_cannot_listen_or_start_beside_grpcs_stays_on_grpc(
     said = run(launch, tmp_path, "auto", program, **({"XDG_RUNTIME_DIR": str(tmp_path / folder)} if folder else {}))
     assert re.search(f"is served over gRPC only: {reason}", said)
     assert " over gRPC: no server or engine at shm://staying_" in said
+
+
+def test_a_server_of_asyncio_that_cannot_start_beside_grpcs_stays_on_grpc(start: Start) -> None:
+    options = ("--transport", "auto", "--map", f"*=shm://staying_{secrets.token_hex(4)}")
+    command = [sys.executable, "-c", NO_READERS + AIO, "127.0.0.1:0"]
+    served = Served(start(*options, command=command, stdin=subprocess.PIPE))
+    assert echo(f"127.0.0.1:{served.ports[0]}") == b"hello"
+    assert "is served over gRPC only: [Errno 24] Too many open files" in served.end()
 
 
 def test_a_port_that_demands_certificates_of_its_clients_stays_on_grpc(launch: Launch, tmp_path: Path) -> None:

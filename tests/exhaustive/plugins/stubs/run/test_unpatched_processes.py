@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,8 @@ import pytest
 
 from lucky_transport_stubs.run import unpatched_processes
 from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector, reason
-from tests.plugins.stubs.run.conftest import BOOTSTRAP
+from tests.plugins.stubs.run.conftest import BOOTSTRAP, Launch, Python
 from tests.support.waiting import PATIENCE_S
-
-Launch = Callable[..., "subprocess.CompletedProcess[str]"]
-Python = Callable[..., list[str]]
 
 SWITCHED = [f"PYTHONPATH={BOOTSTRAP}:/else", "LUCKY_TRANSPORT=shm"]
 
