@@ -88,59 +88,10 @@ async def status(call: Any) -> Record:
         }
 
 
-def state(call: Any) -> Record:
-    """Return what a call says about where it stands."""
-    return {"done": call.done(), "cancelled": call.cancelled()}
-
-
-async def ended(call: Any) -> Record:
-    """Return what an ended call says, whatever it is asked."""
-    return {**await status(call), **state(call), "cancel": call.cancel()}
-
-
-def start(way: Way, method: Any, *sent: Any, **options: Any) -> Any:
-    """Begin a call; where requests are written nothing is sent yet. `sent` is another request than usual."""
-    if sent:
-        return method(*sent, **options)
-    if not way.arity.startswith("stream"):
-        return method(REQUESTS[0], **options)
-    return method(**options) if "write" in way.style else method(iter(REQUESTS), **options)
-
-
-async def finish(way: Way, call: Any) -> Record:
-    """Send the rest, take all responses; return them with all that the call then says."""
-    seen: Record = {}
-    if "write" in way.style:
-        seen["writing"] = await attempt(_write_all(call))
-    if not way.arity.endswith("stream"):
-        seen["response"] = await attempt(call)
-    else:
-        seen["taken"] = await (read(call) if "read" in way.style else taken(call))
-    return {**seen, **await ended(call)}
-
-
 async def _write_all(call: Any) -> None:
     for request in REQUESTS:
         await call.write(request)
     await call.done_writing()
-
-
-async def invoke(way: Way, method: Any, *sent: Any, **options: Any) -> Record:
-    """Make a call and return all there is to see of it, from its response to its state at the end."""
-    try:
-        call = start(way, method, *sent, **options)
-    except Exception as raised:
-        return {"refused": error(raised)}
-    return await finish(way, call)
-
-
-async def happened(event: asyncio.Event) -> bool:
-    """Return whether the event comes within our patience."""
-    try:
-        await asyncio.wait_for(event.wait(), PATIENCE_S)
-    except TimeoutError:
-        return False
-    return True
 
 
 async def until(condition: Callable[[], bool]) -> bool:
@@ -172,7 +123,11 @@ class Flag:
         """Return whether it comes within our patience."""
         if isinstance(self._event, threading.Event):
             return records.happened(self._event)
-        return await happened(self._event)
+        try:
+            await asyncio.wait_for(self._event.wait(), PATIENCE_S)
+        except TimeoutError:
+            return False
+        return True
 
     def happened_here(self) -> bool:
         """Return whether it comes within our patience, to a thread that no driver has."""
@@ -290,8 +245,13 @@ class AioEnds(Made, AsyncExitStack):
     async def close(self, channel: Any, *grace: float) -> None:
         await channel.close(*grace)
 
-    def start(self, way: Way, method: Any, **options: Any) -> Any:
-        return start(way, method, **options)
+    def start(self, way: Way, method: Any, *sent: Any, **options: Any) -> Any:
+        """Begin a call; where requests are written nothing is sent yet. `sent` is another request than usual."""
+        if sent:
+            return method(*sent, **options)
+        if not way.arity.startswith("stream"):
+            return method(REQUESTS[0], **options)
+        return method(**options) if "write" in way.style else method(iter(REQUESTS), **options)
 
     async def result(self, way: Way, call: Any) -> Record:
         if not way.arity.endswith("stream"):
@@ -302,13 +262,22 @@ class AioEnds(Made, AsyncExitStack):
         return await (read(call, 1) if "read" in way.style else taken(call, 1))
 
     async def ended(self, call: Any) -> Record:
-        return await ended(call)
+        return {**await status(call), **self.state(call), "cancel": call.cancel()}
 
     async def finish(self, way: Way, call: Any) -> Record:
-        return await finish(way, call)
+        """Send the rest, take all responses; return them with all that the call then says."""
+        seen: Record = {}
+        if "write" in way.style:
+            seen["writing"] = await attempt(_write_all(call))
+        seen["taken" if way.arity.endswith("stream") else "response"] = await self.result(way, call)
+        return {**seen, **await self.ended(call)}
 
     async def invoke(self, way: Way, method: Any, *sent: Any, **options: Any) -> Record:
-        return await invoke(way, method, *sent, **options)
+        try:
+            call = self.start(way, method, *sent, **options)
+        except Exception as raised:
+            return {"refused": error(raised)}
+        return await self.finish(way, call)
 
     async def attempt(self, method: Any, request: Any, **options: Any) -> Record:
         try:
@@ -330,7 +299,7 @@ class AioEnds(Made, AsyncExitStack):
         return (await call.code()).name
 
     def state(self, call: Any) -> Record:
-        return state(call)
+        return {"done": call.done(), "cancelled": call.cancelled()}
 
     async def aside(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.to_thread(function, *arguments)

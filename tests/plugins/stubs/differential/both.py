@@ -203,3 +203,25 @@ class OverThreads:
 
 
 Driver = OverThreads | AioEnds
+
+
+class Held:
+    """What a handler is that waits until it is let go; `told`: that its call has ended.
+
+    reads: its requests, before it responds: to end before the client has said all is, to grpc.aio, an internal error at
+    times.
+    """
+
+    def __init__(self, ends: Driver, *, reads: bool = True) -> None:
+        self._gate, self.begun, self.told = ends.gate(), ends.flag(), ends.flag()
+        self._reads = reads
+        self.let_go = self._gate.set
+
+    async def answer(self, read: Read, context: Any) -> bytes:
+        """Respond once it is let go."""
+        context.add_done_callback(lambda _: self.told.set())
+        self.begun.set()
+        await self._gate.happened()
+        if self._reads:
+            await read()
+        return b"response"

@@ -90,13 +90,16 @@ def differences(case: Case, one: Implementation = OURS, other: Implementation = 
     ours = flatten(record(case, one))
     found: dict[str, tuple[Any, Any]] = {}
     for _ in range(_TRIES):
-        theirs = flatten(record(case, other))
-        fields = dict.fromkeys((*theirs, *ours))
-        pairs = {field: (theirs.get(field, ABSENT), ours.get(field, ABSENT)) for field in fields}
-        found = {field: pair for field, pair in pairs.items() if pair[0] != pair[1]}
+        found = compared(flatten(record(case, other)), ours)
         if not found:
             break
     return found
+
+
+def compared(theirs: Record, ours: Record) -> dict[str, tuple[Any, Any]]:
+    """Return the fields of two flat records that differ, each with both values."""
+    pairs = {field: (theirs.get(field, ABSENT), ours.get(field, ABSENT)) for field in {**theirs, **ours}}
+    return {field: pair for field, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def judge(case: Case) -> None:

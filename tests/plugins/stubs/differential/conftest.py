@@ -25,7 +25,7 @@ def nothing_is_left() -> Iterator[None]:
     """All that the cases opened has gone once they have run: the sockets by which engines are met, and our threads."""
     before = set(threads_of(*STUB_THREADS))
     yield
-    until_none_left(lambda: [*_sockets(), *(set(threads_of(*STUB_THREADS)) - before)])
+    until_none_left(lambda: [*sockets(), *(set(threads_of(*STUB_THREADS)) - before)])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,6 +39,7 @@ def grpcs_core_is_never_shut_down() -> Iterator[None]:
         yield
 
 
-def _sockets() -> list[Path]:
+def sockets() -> list[Path]:
+    """Return the files by which engines of this process are met."""
     folders = [Path(folder) for folder in runtime_directories()]
     return [path for folder in folders for path in folder.glob(f"lucky_{os.getpid()}_*")]

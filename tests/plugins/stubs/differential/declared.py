@@ -139,8 +139,7 @@ DIFFERENCES = (
         cases=(
             *("statuses.the_code_is_set[OK]", "statuses.details_without_a_code"),
             *("aio_statuses.the_code_is_set[OK]", "aio_statuses.details_without_a_code"),
-            *("transport.basic_stream", "transport.early_server_close[False-OK]"),
-            "transport.early_server_close[True-OK]",
+            *("transport.early_server_close[False-OK]", "transport.early_server_close[True-OK]"),
         ),
         fields=("details",),
         grpc="details of an OK reach the client",

@@ -204,38 +204,6 @@ def received(arity: str, request: Any) -> bytes:
     return b"+".join(request) if arity.startswith("stream") else request
 
 
-def one_response(arity: str, unary: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a handler whose response, or only item, is that of `unary(request or requests, context)`."""
-
-    def stream(request: Any, context: Any) -> Iterator[Any]:
-        yield unary(request, context)
-
-    return stream if arity.endswith("stream") else unary
-
-
-def begun(arity: str, method: Any, **options: Any) -> Any:
-    """Begin a call of threads whose caller is not blocked; return it."""
-    return (method if arity.endswith("stream") else method.future)(argument(arity), **options)
-
-
-def answering(arity: str, answer: Callable[[bytes, Any], bytes | None]) -> Callable[[Any, Any], Any]:
-    """Return a handler that reads its requests and responds as `answer(requests, context)`; a stream says more before.
-
-    An answer of None ends a stream without a further item.
-    """
-
-    def unary(request: Any, context: Any) -> bytes | None:
-        return answer(received(arity, request), context)
-
-    def stream(request: Any, context: Any) -> Iterator[bytes]:
-        yield b"first"
-        last = answer(received(arity, request), context)
-        if last is not None:
-            yield last
-
-    return stream if arity.endswith("stream") else unary
-
-
 def invoke(style: str, multicallable: Any, *arguments: Any, **options: Any) -> Record:
     """Make a call and return all there is to see of it, from its response to its state at the end."""
     if style == "blocking":

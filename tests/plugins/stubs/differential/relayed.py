@@ -12,7 +12,7 @@ import lucky_transport_stubs
 from lucky_transport.process import unique_name
 from lucky_transport_stubs.relay.relay import Relay
 
-from .comparing import ABSENT, flatten, record
+from .comparing import compared, flatten, record
 from .declared import DIFFERENCES
 from .ends import REAL, Implementation
 from .records import Record
@@ -105,9 +105,8 @@ def undeclared(case: Case) -> dict[str, tuple[Any, Any]]:
     for _ in range(_TRIES):
         with Relayed() as relayed:
             ours = relayed.plain(flatten(record(case, relayed.implementation)))
-        theirs = flatten(record(case, REAL))
-        pairs = {one: (theirs.get(one, ABSENT), ours.get(one, ABSENT)) for one in {**theirs, **ours}}
-        found = {one: (a, b) for one, (a, b) in pairs.items() if a != b and not declared & {"*", *one.split(".")}}
+        pairs = compared(flatten(record(case, REAL)), ours)
+        found = {one: pair for one, pair in pairs.items() if not declared & {"*", *one.split(".")}}
         if not found:
             break
     return found

@@ -19,11 +19,11 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 import grpc
 
-from lucky_transport.config import runtime_directories
 from lucky_transport.rpc import completion_thread
 from lucky_transport.shm.files.socket_path import remove_stale_sockets
 
 from ..differential.aio_ends import AioEnds
+from ..differential.conftest import sockets
 from ..differential.ends import OURS, Ends, generic_handler, path
 
 
@@ -36,9 +36,8 @@ def nothing_is_left() -> Iterator[None]:
 
     def left() -> Collection[object]:
         gc.collect()
-        files = [path for folder in runtime_directories() for path in Path(folder).glob(f"{mine}*")]
         memory = ["rings"] * (rings() - mapped)
-        return [*files, *connections_of(mine), *memory, *(set(threads_of(*STUB_THREADS)) - threads)]
+        return [*sockets(), *connections_of(mine), *memory, *(set(threads_of(*STUB_THREADS)) - threads)]
 
     until_none_left(left)
 

@@ -1,7 +1,6 @@
 """Which handler answers and where it runs: through `submit` of a program's executor, or on the thread that reads."""
 
 import functools
-import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, thread
@@ -135,23 +134,6 @@ def test_the_mark_is_for_unary_calls_only(ends: OurEnds) -> None:
     client = ends.pair({"unary_unary Inline": Servicer().inline})
     name = client.stream_unary("Inline")(iter([b""]), timeout=PATIENCE_S)
     assert name.startswith(b"ThreadPoolExecutor")
-
-
-def test_a_peer_is_a_connection_and_nobody_is_authenticated(ends: OurEnds) -> None:
-    peers: list[str] = []
-
-    def handler(request: bytes, context: Any) -> bytes:
-        assert (context.peer_identities(), context.peer_identity_key()) == (None, None)
-        assert context.auth_context()["transport_security_type"] == [b"insecure"]
-        peers.append(context.peer())
-        return b""
-
-    served = ends.serve({"unary_unary Method": handler})
-    for client in (ends.dial(served), ends.dial(served, options=[("grpc.use_local_subchannel_pool", 1)])):
-        for _ in range(2):
-            client.unary_unary("Method")(b"", timeout=PATIENCE_S)
-    assert all(re.fullmatch(r"ipv4:127\.0\.0\.1:\d{4,5}", peer) for peer in peers)
-    assert peers[0] == peers[1] != peers[2] == peers[3]
 
 
 def test_a_method_is_not_called_for_a_call_that_was_cancelled_before(ends: OurEnds) -> None:

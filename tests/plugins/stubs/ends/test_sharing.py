@@ -3,6 +3,7 @@ another.
 """
 
 import asyncio
+import re
 import threading
 from typing import Any
 
@@ -35,7 +36,9 @@ async def _served(driver: Any, **arguments: Any) -> Any:
 
 async def _peer(driver: Any, channel: Any, **arguments: Any) -> bytes:
     method = channel.unary_unary(path("Peer"))
-    return (await driver.attempt(method, b"", timeout=PATIENCE_S, **arguments))["value"]
+    found = (await driver.attempt(method, b"", timeout=PATIENCE_S, **arguments))["value"]
+    assert re.fullmatch(rb"ipv4:127\.0\.0\.1:\d{4,5}", found)
+    return found
 
 
 async def test_channels_share_a_connection_also_when_they_connect_at_the_same_time(driver: Driver) -> None:

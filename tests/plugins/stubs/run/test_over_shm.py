@@ -38,11 +38,6 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
 LOOK = """
 import grpc
 channel = grpc.insecure_channel("127.0.0.1:50051")
-names = {"unary_unary": "UnaryUnary", "unary_stream": "UnaryStream"}
-names |= {"stream_unary": "StreamUnary", "stream_stream": "StreamStream"}
-for arity, name in names.items():
-    method = getattr(channel, arity)("/a.B/C")
-    print(isinstance(method, getattr(grpc, f"{name}MultiCallable")), repr(method._method))
 print(isinstance(channel, grpc.Channel), repr(channel._channel.target().removeprefix(b"dns:///")))
 """
 
@@ -67,16 +62,11 @@ def run_code(run_switched: Launch, tmp_path: Path) -> Launch:
     return run
 
 
-SEEN = "True b'/a.B/C'\n" * 4 + "True b'127.0.0.1:50051'\n"
-
-
 @pytest.mark.parametrize("transport", ["grpc", "shm", "auto", "staged"])
-def test_channels_and_methods_are_of_grpcs_classes_and_say_what_was_dialled(
-    run_code: Launch, endpoint: str, transport: str
-) -> None:
+def test_channels_are_of_grpcs_class_and_say_what_was_dialled(run_code: Launch, endpoint: str, transport: str) -> None:
     done = run_code("--transport", transport, "--endpoint", endpoint, code=LOOK)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == SEEN
+    assert done.stdout == "True b'127.0.0.1:50051'\n"
 
 
 def test_the_default_target_goes_over_shared_memory(launch: Launch, python: Python, endpoint: str) -> None:

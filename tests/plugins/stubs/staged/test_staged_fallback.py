@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,70 +13,31 @@ from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")
 
-from ..differential.ends import Ends  # noqa: E402 - needs grpc
+from ..differential.both import WAYS, Driver  # noqa: E402 - needs grpc
+from ..differential.ends import Ends  # noqa: E402
+from ..differential.records import REQUESTS, Record  # noqa: E402
+from ..differential.samples import ECHOED  # noqa: E402
 from .conftest import COUNT, ECHO  # noqa: E402
 
 READ_OVER_SHM = Decision("shm", "grpc", "canary 10%")
 UNKNOWN_OVER_SHM = Decision("shm", "", "shm")  # the table does not know the method: it may change the world
 
-Way = Callable[[Any], bytes]
-
-
-def over(call: Callable[..., Any], **options: Any) -> Way:
-    """Return what makes a call over a channel of its own."""
-
-    def way(pair: Any) -> bytes:
-        with pair.channel() as channel:
-            return call(channel, timeout=PATIENCE_S, **options)
-
-    return way
-
-
-def over_aio(call: Callable[..., Any], **options: Any) -> Way:
-    """Return the same of asyncio."""
-
-    def way(pair: Any) -> bytes:
-        async def program() -> bytes:
-            async with pair.aio_channel() as channel:
-                return await call(channel, timeout=PATIENCE_S, **options)
-
-        return asyncio.run(asyncio.wait_for(program(), 2 * PATIENCE_S))
-
-    return way
-
-
-async def _unary(channel: Any, **options: Any) -> bytes:
-    return await channel.unary_unary(ECHO)(b"xy", **options)
-
-
-async def _stream(channel: Any, **options: Any) -> bytes:
-    return b"".join([item async for item in channel.unary_stream(COUNT)(b"xy", **options)])
-
-
-def _blocking(channel: Any, **options: Any) -> bytes:
-    return channel.unary_unary(ECHO)(b"xy", **options)
-
-
-def _future(channel: Any, **options: Any) -> bytes:
-    return channel.unary_unary(ECHO).future(b"xy", **options).result(PATIENCE_S)
-
-
-def _items(channel: Any, **options: Any) -> bytes:
-    return b"".join(channel.unary_stream(COUNT)(b"xy", **options))
-
-
-#: Each makes one call and returns its answer, all items of a stream joined.
-WAYS = {
-    "call": over(_blocking),
-    "future": over(_future),
-    "stream": over(_items),
-    "positional": over(lambda channel, timeout: channel.unary_unary(ECHO)(b"xy", timeout, None, None, True)),
-    "waiting stream": over(_items, wait_for_ready=True),
-    "aio": over_aio(_unary),
-    "aio stream": over_aio(_stream),
-    "aio waits": over_aio(_unary, wait_for_ready=True),
-    "aio waiting stream": over_aio(_stream, wait_for_ready=True),
+PATHS = {"unary_unary": ECHO, "unary_stream": COUNT}
+#: By driver, every way to make a call of one request; grpc.aio's `read()` asks a call that is done for no end.
+UNARY_WAYS = {
+    driver: [way for way in ways if way.arity in PATHS and way.style != "read"] for driver, ways in WAYS.items()
 }
+
+
+def unreachable(pair: Any) -> None:
+    """Have nobody answer over shared memory."""
+    pair.endpoint = f"shm://{unique_name()}"
+
+
+async def call(pair: Any, driver: Driver) -> Record:
+    """Make a unary call over a channel of its own; return what comes of it."""
+    async with pair.opened(driver) as channel:
+        return await driver.attempt(channel.unary_unary(ECHO), REQUESTS[0], timeout=PATIENCE_S)
 
 
 def check_fallback(comparison: Any) -> None:
@@ -86,13 +46,30 @@ def check_fallback(comparison: Any) -> None:
     assert comparison.decision == Decision("grpc", "shm", "canary 10%")
     assert (comparison.primary.transport, comparison.primary.code) == ("grpc", "OK")
     assert (comparison.shadow.transport, comparison.shadow.code) == ("shm", "UNAVAILABLE")
-    assert b"".join(comparison.primary.items) == b"xy"
+    assert b"".join(comparison.primary.items) == REQUESTS[0]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_an_unreachable_engine_is_answered_for_by_grpc(pair: Any, policy: Any, way: str) -> None:
-    pair.endpoint, policy.default = f"shm://{unique_name()}", READ_OVER_SHM
-    assert WAYS[way](pair) == b"xy"
+@pytest.mark.parametrize("waits", [None, True])
+async def test_an_unreachable_engine_is_answered_for_by_grpc(
+    pair: Any, policy: Any, driver: Driver, waits: bool | None
+) -> None:
+    unreachable(pair)
+    policy.default, options = READ_OVER_SHM, {"timeout": PATIENCE_S, "wait_for_ready": waits}
+    async with pair.opened(driver) as channel:
+        for way in UNARY_WAYS[driver.driver]:
+            path = PATHS[way.arity]
+            seen = repr(await driver.invoke(way, getattr(channel, way.arity)(path), **options))
+            assert all(repr(item) in seen for item in ECHOED[path.rpartition("/")[2]]), seen
+        await driver.aside(policy.wait, len(UNARY_WAYS[driver.driver]))
+    for comparison in policy.notes:
+        check_fallback(comparison)
+
+
+def test_a_call_that_waits_by_a_positional_argument_is_answered_for_by_grpc(pair: Any, policy: Any) -> None:
+    unreachable(pair)
+    policy.default = READ_OVER_SHM
+    with pair.channel() as channel:
+        assert channel.unary_unary(ECHO)(REQUESTS[0], PATIENCE_S, None, None, True) == REQUESTS[0]
     check_fallback(policy.only())
 
 
@@ -117,25 +94,28 @@ def dying(pair: Any, ends: Ends) -> Dying:
     return candidate
 
 
-@pytest.mark.parametrize("way", ["call", "aio"])
-def test_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, policy: Any, dying: Dying, way: str) -> None:
+async def test_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(
+    pair: Any, policy: Any, dying: Dying, driver: Driver
+) -> None:
     policy.default = READ_OVER_SHM
-    assert WAYS[way](pair) == b"xy"
+    assert await call(pair, driver) == {"value": REQUESTS[0]}
     check_fallback(policy.only())
     assert dying.asked == 1
 
 
-def test_an_idempotent_call_is_made_again_where_the_engine_dies_in_it(pair: Any, policy: Any, dying: Dying) -> None:
+async def test_an_idempotent_call_is_made_again_where_the_engine_dies_in_it(
+    pair: Any, policy: Any, dying: Dying, driver: Driver
+) -> None:
     policy.default = Decision("shm", "", "canary 10%", Effect.IDEMPOTENT)
-    assert WAYS["call"](pair) == b"xy"
+    assert await call(pair, driver) == {"value": REQUESTS[0]}
     check = policy.only()
     assert (check.primary.transport, check.shadow.transport) == ("grpc", "shm")
     assert (check.primary.code, check.shadow.code, dying.asked) == ("OK", "UNAVAILABLE", 1)
 
 
-def test_an_idempotent_call_never_has_a_shadow(pair: Any, policy: Any) -> None:
+async def test_an_idempotent_call_never_has_a_shadow(pair: Any, policy: Any, driver: Driver) -> None:
     policy.default = Decision("grpc", "shm", "shadow", Effect.IDEMPOTENT)
-    assert WAYS["call"](pair) == b"xy"
+    assert await call(pair, driver) == {"value": REQUESTS[0]}
     assert policy.only().shadow is None
 
 
@@ -148,20 +128,19 @@ def test_an_idempotent_call_never_has_a_shadow(pair: Any, policy: Any) -> None:
     ],
     ids=lambda decision: f"{decision.effect.value} at {decision.stage}",
 )
-def test_a_call_that_may_not_be_repeated_fails_where_the_engine_dies_in_it(
-    pair: Any, policy: Any, dying: Dying, decision: Decision
+async def test_a_call_that_may_not_be_repeated_fails_where_the_engine_dies_in_it(
+    pair: Any, policy: Any, dying: Dying, driver: Driver, decision: Decision
 ) -> None:
     policy.default = decision
-    with pytest.raises(grpc.RpcError) as raised:
-        WAYS["call"](pair)
-    assert (raised.value.code(), dying.asked) == (grpc.StatusCode.UNAVAILABLE, 1)
+    assert ((await call(pair, driver))["raised"]["code"], dying.asked) == ("UNAVAILABLE", 1)
 
 
 @pytest.mark.parametrize(
     "decision", [UNKNOWN_OVER_SHM, Decision("shm", "grpc", "complete")], ids=["no read", "complete"]
 )
-@pytest.mark.parametrize("way", ["call", "future", "stream", "aio", "aio stream"])
-def test_what_is_no_read_or_complete_is_never_made_again(serve: Any, policy: Any, decision: Decision, way: str) -> None:
+async def test_what_is_no_read_or_complete_is_never_made_again(
+    serve: Any, policy: Any, driver: Driver, decision: Decision
+) -> None:
     asked: list[bytes] = []
 
     def note(request: bytes, _: Any) -> bytes:
@@ -169,20 +148,22 @@ def test_what_is_no_read_or_complete_is_never_made_again(serve: Any, policy: Any
         return request
 
     pair = serve({"unary_unary Echo": note, "unary_stream Count": lambda request, _: iter([note(request, None)])})
-    pair.endpoint, policy.default = f"shm://{unique_name()}", decision
-    with pytest.raises(grpc.RpcError) as caught:
-        WAYS[way](pair)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-    primary = policy.only().primary
-    assert (primary.transport, primary.code) == ("shm", "UNAVAILABLE")
+    unreachable(pair)
+    policy.default, ways = decision, UNARY_WAYS[driver.driver]
+    async with pair.opened(driver) as channel:
+        for way in ways:
+            method = getattr(channel, way.arity)(PATHS[way.arity])
+            assert "UNAVAILABLE" in repr(await driver.invoke(way, method, timeout=PATIENCE_S))
+        await driver.aside(policy.wait, len(ways))
+    assert {(one.primary.transport, one.primary.code) for one in policy.notes} == {("shm", "UNAVAILABLE")}
     assert asked == [] or decision.shadow, "only the shadow of a read may have been asked"
 
 
 def test_a_future_whose_engine_dies_fails_and_is_not_made_again(pair: Any, policy: Any, dying: Dying) -> None:
     policy.default = READ_OVER_SHM
-    with pytest.raises(grpc.RpcError) as raised:
-        WAYS["future"](pair)
-    assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
+    with pair.channel() as channel:
+        future = channel.unary_unary(ECHO).future(REQUESTS[0], timeout=PATIENCE_S)
+        assert future.code() is grpc.StatusCode.UNAVAILABLE
     assert (policy.only().primary.transport, dying.asked) == ("shm", 1)
 
 
@@ -201,7 +182,8 @@ def test_a_future_that_its_caller_cancelled_is_not_made_again(serve: Any, policy
 
 
 async def test_asyncio_a_call_ends_as_its_engine_ended_where_grpc_cannot_be_asked(pair: Any, policy: Any) -> None:
-    pair.endpoint, policy.default = f"shm://{unique_name()}", READ_OVER_SHM
+    unreachable(pair)
+    policy.default = READ_OVER_SHM
     async with pair.aio_channel() as channel:
         channel._channel._sides["grpc"].close()
         is_over = asyncio.Event()

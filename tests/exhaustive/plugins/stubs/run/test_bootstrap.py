@@ -2,6 +2,7 @@
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -231,9 +232,7 @@ def test_a_switch_that_fails_ends_the_process_with_78_and_one_line(packages: Pat
 @pytest.fixture
 def bare(packages: Path) -> Path:
     """A folder with grpc and without lucky_transport."""
-    for path in sorted((packages / "lucky_transport_stubs").rglob("*"), reverse=True):
-        path.unlink() if path.is_file() else path.rmdir()
-    (packages / "lucky_transport_stubs").rmdir()
+    shutil.rmtree(packages / "lucky_transport_stubs")
     return packages
 
 

@@ -5,8 +5,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 import lucky_transport
 from lucky_transport.process import unique_name
 from lucky_transport_migration.recording.entries import RecordedCall, Recording
+from tests.exhaustive.plugins.stubs.run.conftest import Served
 from tests.support.fixtures.migration_evidence import rows_in
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
@@ -43,26 +43,14 @@ asyncio.run(main())
 """
 
 
-@contextmanager
-def served(weather: WeatherPrograms, shm: str) -> Iterator[str]:
-    """Serve over gRPC and in shared memory; gives the gRPC target."""
-    command = [*CLI, "run", "--transport", "shm", "--serve", f"127.0.0.1:*={shm}", "--", *weather.server(0)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            yield f"127.0.0.1:{server.stdout.readline().split()[-1]}"
-        finally:
-            server.terminate()
-
-
 def run(*command: str, code: int = 0, cwd: Path | None = None) -> str:
     done = subprocess.run([*CLI, *command], capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=cwd)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
-def _under(transport: str, target: str, shm: str) -> list[str]:
-    return ["run", "--transport", transport, *(["--map", f"{target}={shm}"] if transport == "shm" else [])]
+def _under(transport: str, pair: str) -> list[str]:
+    return ["run", "--transport", transport, *(["--map", pair] if transport == "shm" else [])]
 
 
 def _calls(file: Path) -> list[RecordedCall]:
@@ -71,11 +59,11 @@ def _calls(file: Path) -> list[RecordedCall]:
 
 @pytest.mark.parametrize("transport", ["grpc", "shm"])
 def test_every_call_is_recorded_counted_and_made_again(
-    weather: WeatherPrograms, tmp_path: Path, transport: str
+    weather: WeatherPrograms, served: Served, tmp_path: Path, transport: str
 ) -> None:
-    file, report, shm = tmp_path / "run.jsonl.gz", tmp_path / "calls.json", f"shm://{unique_name()}"
-    with served(weather, shm) as target:
-        command = [*_under(transport, target, shm), "--record", str(file), "--report", str(report)]
+    file, report = tmp_path / "run.jsonl.gz", tmp_path / "calls.json"
+    with served() as (target, pair):
+        command = [*_under(transport, pair), "--record", str(file), "--report", str(report)]
         said = run(*command, "--", *weather.client(target, "--rounds", "2"))
     assert "weather total" in said
     calls = _calls(file)
@@ -84,23 +72,27 @@ def test_every_call_is_recorded_counted_and_made_again(
     assert not any(one.unfinished or one.moved for one in calls)
     counted = json.loads(report.read_text())["calls"]
     assert sum(one["count"] for one in counted) == len(calls)
-    other = {"grpc": shm, "shm": "grpc://"}[transport]
-    with served(weather, shm) as target:
-        assert "EQUAL: 14 of 14" in run("replay", str(file), other if other == shm else f"grpc://{target}")
+    with served() as (target, pair):
+        other = {"grpc": pair.partition("=")[2], "shm": f"grpc://{target}"}[transport]
+        assert "EQUAL: 14 of 14" in run("replay", str(file), other)
 
 
-def _recorded(weather: WeatherPrograms, folder: Path, program: str, *arguments: str) -> Path:
+@pytest.fixture
+def recorded(weather: WeatherPrograms, served: Served, tmp_path: Path) -> Callable[..., Path]:
     """Record a program whose calls go over shared memory; returns the recording."""
-    file, shm, path = folder / "run.jsonl", f"shm://{unique_name()}", folder / "program.py"
-    path.write_text(program)
-    with served(weather, shm) as target:
-        command = [sys.executable, str(path), target, str(weather.folder), *arguments]
-        run(*_under("shm", target, shm), "--record", str(file), "--", *command)
-    return file
+
+    def record(program: str, *arguments: str) -> Path:
+        file = tmp_path / "run.jsonl"
+        with served() as (target, pair):
+            command = [sys.executable, "-c", program, target, str(weather.folder), *arguments]
+            run(*_under("shm", pair), "--record", str(file), "--", *command)
+        return file
+
+    return record
 
 
-def test_a_program_of_asyncio_is_recorded_with_metadata_and_deadline(weather: WeatherPrograms, tmp_path: Path) -> None:
-    get, watch, chat = _calls(_recorded(weather, tmp_path, _AIO))
+def test_a_program_of_asyncio_is_recorded_with_metadata_and_deadline(recorded: Callable[..., Path]) -> None:
+    get, watch, chat = _calls(recorded(_AIO))
     assert (get.arity, get.metadata, get.timeout_s) == ("unary_unary", (("team", "weather"),), pytest.approx(50, abs=1))
     assert (watch.arity, len(watch.items), watch.code) == ("unary_stream", 3, "OK")
     assert (chat.arity, len(chat.requests), len(chat.items)) == ("stream_stream", 2, 2)
@@ -173,20 +165,22 @@ if sys.argv[1] == "before":
 
 @pytest.mark.parametrize("before", ["before", "never"])
 @pytest.mark.parametrize("start", _STARTS)
-def test_a_worker_with_stubs_is_recorded(weather: WeatherPrograms, tmp_path: Path, start: str, before: str) -> None:
-    _recorded(weather, tmp_path, _STUBS + _STARTS[start], before)
+def test_a_worker_with_stubs_is_recorded(
+    recorded: Callable[..., Path], tmp_path: Path, start: str, before: str
+) -> None:
+    recorded(_STUBS + _STARTS[start], before)
     assert _numbers(tmp_path) == [20] * (1 + (before == "before"))
 
 
 @pytest.mark.parametrize("start", _STARTS)
-def test_a_worker_of_a_staged_program_leaves_evidence(weather: WeatherPrograms, tmp_path: Path, start: str) -> None:
-    shm, program = f"shm://{unique_name()}", tmp_path / "program.py"
+def test_a_worker_of_a_staged_program_leaves_evidence(
+    weather: WeatherPrograms, served: Served, tmp_path: Path, start: str
+) -> None:
     stages = '[stages.methods]\n"/weather.v1.Weather/*" = "shadow"\n[stages.effects]\n"Weather/GetForecast" = "read"\n'
     (tmp_path / "lucky_transport.toml").write_text(stages)
-    program.write_text(_STUBS + _STARTS[start])
-    with served(weather, shm) as target:
-        command = [sys.executable, str(program), target, str(weather.folder), "never"]
-        run("run", "--transport", "staged", "--map", f"{target}={shm}", "--", *command, cwd=tmp_path)
+    with served() as (target, pair):
+        command = [sys.executable, "-c", _STUBS + _STARTS[start], target, str(weather.folder), "never"]
+        run("run", "--transport", "staged", "--map", pair, "--", *command, cwd=tmp_path)
     seen = rows_in(tmp_path / "lucky-evidence")
     assert len(seen) == 20
     assert {one["verdict"] for one in seen} == {"equal"}

@@ -6,17 +6,16 @@ Reads of a team's own service get shadows where they are declared, and are compa
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
 import lucky_transport
 from lucky_transport.process import unique_name
+from tests.exhaustive.plugins.stubs.run.conftest import Served
 from tests.plugins.stubs.run.conftest import Launch, Python
 from tests.support.fixtures.migration_evidence import rows_in
-from tests.support.forked_programs import CommandLine, Program
-from tests.support.waiting import PATIENCE_S
+from tests.support.forked_programs import CommandLine
 from tests.support.weather import SERVICE, WeatherPrograms
 
 pytest.importorskip("grpc")
@@ -103,26 +102,6 @@ def test_each_method_goes_where_its_stage_says_and_reads_are_compared(
     )
 
 
-def test_asyncio_is_staged_too(
-    launch: Launch, python: Python, place: Place, stages: Callable[..., Path], tmp_path: Path
-) -> None:
-    stages("shadow", {"SceneService/*": "shm"})
-    code = f"""
-import asyncio, sys
-import grpc.aio
-async def use():
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{{sys.argv[1]}}") as channel:
-        for method in {[SCHEMA, INFO]}:
-            callable = channel.unary_unary(method)
-            await asyncio.wait_for(asyncio.gather(*(callable(b"") for _ in range(5))), 20)
-asyncio.run(use())
-"""
-    done = launch(*place.options, "--report", "calls.json", command=python(code, place.port))
-    assert done.returncode == 0, done.stderr
-    assert calls(tmp_path) == {(SCHEMA, False): 5, (INFO, True): 5}
-    assert Counter(one["verdict"] for one in rows_in(tmp_path / "lucky-evidence")) == {"equal": 10}
-
-
 def test_quiet_stages_and_counts_nothing(
     launch: Launch, python: Python, place: Place, stages: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -173,8 +152,6 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
 """
 
 
-#: Serves with these options, at a port and in shared memory; gives the target, and the pair for --map.
-Served = Callable[..., AbstractContextManager[tuple[str, str]]]
 #: Runs a client that makes these calls in the test's folder, with every method at `shadow`; more of its file of stages.
 RunStaged = Callable[..., None]
 
@@ -189,23 +166,6 @@ _BYTES = """
     for _ in range(2):
         assert channel.unary_unary("/weather.v1.Weather/GetForecast")(b"")
 """
-
-
-@pytest.fixture
-def served(start_switched: Callable[..., Program], weather: WeatherPrograms) -> Served:
-    @contextmanager
-    def serve(*options: str) -> Iterator[tuple[str, str]]:
-        endpoint = f"shm://{unique_name()}"
-        _, *command = weather.server(0, *options)
-        server = start_switched("--transport", "shm", "--serve", f"127.0.0.1:*={endpoint}", command=command)
-        try:
-            target = f"127.0.0.1:{server.stdout.readline().split()[-1]}"
-            yield target, f"{target}={endpoint}"
-        finally:
-            server.terminate()
-            server.wait(PATIENCE_S)
-
-    return serve
 
 
 @pytest.fixture

@@ -2,67 +2,37 @@
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
 
-from ..aio_ends import WAYS, AioEnds, attempt, ended, finish, happened, read, start, state, taken, until
+from ..aio_ends import WAYS, AioEnds, Read, attempt, read, taken, until
+from ..both import Held, echo
 from ..ends import path
-from ..records import PATIENCE_S, Record, Way, argument, classes
+from ..records import PATIENCE_S, Record, Way, argument
 from ..registry import case, each
 
 
-class _Held:
-    """A handler that waits until it is let go."""
-
-    def __init__(self, ends: AioEnds, arity: str) -> None:
-        self._gate, self.begun, self.told = ends.gate(), asyncio.Event(), asyncio.Event()
-        self._streams = arity.startswith("stream")
-        self.behaviour = self._stream if arity.endswith("stream") else self._unary
-
-    async def _unary(self, request: Any, context: Any) -> bytes:
-        context.add_done_callback(lambda _: self.told.set())
-        self.begun.set()
-        await self._gate.happened()
-        if self._streams:  # to end before the client has said all is, to grpc.aio, an internal error at times
-            async for _ in request:
-                pass
-        return b"response"
-
-    async def _stream(self, request: Any, context: Any) -> AsyncIterator[bytes]:
-        yield await self._unary(request, context)
-
-    def let_go(self) -> None:
-        """Let the handler answer."""
-        self._gate.set()
-
-
-@each(way=WAYS, timeout=(PATIENCE_S, None))
-async def a_call_that_runs(ends: AioEnds, way: Way, timeout: float | None) -> Record:
-    held = _Held(ends, way.arity)
-    call = start(way, await ends.method(way.arity, held.behaviour), timeout=timeout)
-    seen: Record = {"begun": await happened(held.begun), "classes": classes(call), **state(call)}
-    left = call.time_remaining()
-    seen["time remains"] = left if left is None else 0 < left <= PATIENCE_S
-    held.let_go()
-    return {**seen, "finish": await finish(way, call)}
+async def _abort(read: Read, context: Any) -> None:
+    await asyncio.sleep(0.05)
+    await context.abort(grpc.StatusCode.ABORTED, "so it goes")
 
 
 @each(way=WAYS)
 async def a_call_is_cancelled_at_once(ends: AioEnds, way: Way) -> Record:
-    call = start(way, await ends.method(way.arity, _Held(ends, way.arity).behaviour))
+    call = ends.start(way, await ends.method(way.arity, ends.behaviour(way.arity, Held(ends).answer)))
     seen: Record = {"cancelling": call.cancel(), "again": call.cancel()}
     seen["response"] = await (taken(call) if way.arity.endswith("stream") else attempt(call))
-    return {**seen, **await ended(call)}
+    return {**seen, **await ends.ended(call)}
 
 
 @each(arity=("unary_unary", "stream_unary"), ending=("success", "failure"))
 async def a_task_that_awaits_a_call_is_cancelled_just_when_that_has_ended(
     ends: AioEnds, arity: str, ending: str
 ) -> Record:
-    held = _Held(ends, arity)
-    call = (await ends.method(arity, held.behaviour if ending == "success" else _aborting(arity)))(argument(arity))
+    held = Held(ends)
+    behaviour = ends.behaviour(arity, held.answer if ending == "success" else _abort)
+    call = (await ends.method(arity, behaviour))(argument(arity))
 
     async def wait() -> Any:
         return await call
@@ -70,14 +40,13 @@ async def a_task_that_awaits_a_call_is_cancelled_just_when_that_has_ended(
     task = asyncio.ensure_future(wait())
     call.add_done_callback(lambda _: task.cancel())
     held.let_go()
-    return {"outcome": await attempt(task), **await ended(call)}
+    return {"outcome": await attempt(task), **await ends.ended(call)}
 
 
 @each(style=("await", "iterate", "read"))
 async def a_task_that_waits_for_a_call_is_cancelled(ends: AioEnds, style: str) -> Record:
-    arity = "unary_unary" if style == "await" else "unary_stream"
-    held = _Held(ends, arity)
-    call = (await ends.method(arity, held.behaviour))(b"request")
+    arity, held = "unary_unary" if style == "await" else "unary_stream", Held(ends)
+    call = (await ends.method(arity, ends.behaviour(arity, held.answer)))(b"request")
 
     async def wait() -> Any:
         return await {"await": lambda: call, "iterate": lambda: anext(aiter(call)), "read": lambda: call.read()}[
@@ -85,8 +54,8 @@ async def a_task_that_waits_for_a_call_is_cancelled(ends: AioEnds, style: str) -
         ]()
 
     task = asyncio.ensure_future(wait())
-    seen: Record = {"begun": await happened(held.begun), "task": task.cancel()}
-    return {**seen, "outcome": await attempt(task), **await ended(call), "told": await happened(held.told)}
+    seen: Record = {"begun": await held.begun.happened(), "task": task.cancel()}
+    return {**seen, "outcome": await attempt(task), **await ends.ended(call), "told": await held.told.happened()}
 
 
 @each(ending=("success", "failure", "cancellation"))
@@ -120,10 +89,8 @@ async def done_callbacks_come_once_and_in_order(ends: AioEnds, ending: str) -> R
 @each(arity=("unary_unary", "unary_stream"), ending=("success", "failure"))
 async def a_done_callback_that_raises_stops_the_others(ends: AioEnds, arity: str, ending: str) -> Record:
     loop, told, blamed = asyncio.get_running_loop(), list[str](), list[str]()
-    held = _Held(ends, arity)
-    method = await ends.method(arity, held.behaviour)
-    if ending == "failure":
-        method = await ends.method(arity, _aborting(arity))
+    held = Held(ends)
+    method = await ends.method(arity, ends.behaviour(arity, held.answer if ending == "success" else _abort))
     loop.set_exception_handler(lambda _, context: blamed.append(repr(context.get("exception"))))
     call = method(argument(arity), timeout=PATIENCE_S)
 
@@ -142,18 +109,6 @@ async def a_done_callback_that_raises_stops_the_others(ends: AioEnds, arity: str
     seen["late"] = await _whatever(_add_late(call, fail))
     await asyncio.sleep(0.05)  # what is not to come has had its chance
     return {**seen, "told": told, "blamed": blamed}
-
-
-def _aborting(arity: str) -> Any:
-    async def abort(request: Any, context: Any) -> bytes:
-        await asyncio.sleep(0.05)
-        await context.abort(grpc.StatusCode.ABORTED, "so it goes")
-        return b""
-
-    async def abort_stream(request: Any, context: Any) -> AsyncIterator[bytes]:
-        yield await abort(request, context)
-
-    return abort_stream if arity.endswith("stream") else abort
 
 
 async def _answer(call: Any, arity: str) -> Any:
@@ -176,35 +131,26 @@ async def _whatever(outcome: Any) -> str:
 
 @each(ending=("success", "failure"))
 async def a_call_is_awaited_twice(ends: AioEnds, ending: str) -> Record:
-    async def behaviour(request: bytes, context: Any) -> bytes:
-        if ending == "failure":
-            await context.abort(grpc.StatusCode.ABORTED, "so it goes")
-        return request
-
+    behaviour = ends.behaviour("unary_unary", echo if ending == "success" else _abort)
     call = (await ends.unary_unary(behaviour))(b"request")
     return {"first": await attempt(call), "second": await attempt(call)}
 
 
 @each(way=WAYS)
 async def waiting_for_the_connection(ends: AioEnds, way: Way) -> Record:
-    held = _Held(ends, way.arity)
-    held.let_go()
-    call = start(way, await ends.method(way.arity, held.behaviour))
-    return {"connected": await attempt(call.wait_for_connection()), "finish": await finish(way, call)}
+    call = ends.start(way, await ends.method(way.arity, ends.behaviour(way.arity, echo)))
+    return {"connected": await attempt(call.wait_for_connection()), "finish": await ends.finish(way, call)}
 
 
 @each(way=[way for way in WAYS if way.arity.endswith("stream")])
 async def waiting_for_no_server(ends: AioEnds, way: Way) -> Record:
-    call = start(way, getattr(ends.connect(ends.address()), way.arity)(path()))
+    call = ends.start(way, getattr(ends.connect(ends.address()), way.arity)(path()))
     return {"connected": await attempt(call.wait_for_connection()), "code": (await call.code()).name}
 
 
 @case
 async def reading_and_iterating_after_the_end(ends: AioEnds) -> Record:
-    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        yield request
-
-    method = await ends.unary_stream(behaviour)
+    method = await ends.unary_stream(ends.behaviour("unary_stream", echo))
     one, other = method(b"request"), method(b"request")
     seen: Record = {"first": await read(one), "again": await read(one), "and again": await attempt(one.read())}
     return {**seen, "other": await taken(other), "then": await taken(other), "same": aiter(other) is aiter(other)}
@@ -212,19 +158,13 @@ async def reading_and_iterating_after_the_end(ends: AioEnds) -> Record:
 
 @each(first=("iterate", "read"))
 async def styles_of_reading_do_not_mix(ends: AioEnds, first: str) -> Record:
-    gate = ends.gate()
-
-    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        yield b"one"
-        await gate.happened()
-        yield b"two"
-
-    call = (await ends.unary_stream(behaviour))(b"request")
+    held = Held(ends)
+    call = (await ends.unary_stream(ends.behaviour("unary_stream", held.answer, b"one")))(b"request")
     seen: Record = {"first": await (read(call, 1) if first == "read" else taken(call, 1))}
 
     async def mix() -> Any:
         return await (anext(aiter(call)) if first == "read" else call.read())
 
     seen["mixed"] = await attempt(mix())
-    gate.set()
+    held.let_go()
     return seen

@@ -6,19 +6,15 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from ..aio_ends import EOF, AioEnds, attempt, read, taken
-from ..records import Record
+from ..both import echo
+from ..records import Record, argument
 from ..registry import case, each
 
 ITEMS = (b"one", b"two", b"three")
 
 
-async def _echo(requests: Any, context: Any) -> AsyncIterator[bytes]:
-    async for request in requests:
-        yield request
-
-
-async def _join(requests: Any, context: Any) -> bytes:
-    return b"+".join([request async for request in requests])
+def _echo(ends: AioEnds) -> Any:
+    return ends.stream_stream(ends.flow("stream_stream", lambda request: (request,)))
 
 
 def _plain() -> Iterator[bytes]:
@@ -36,9 +32,8 @@ async def requests_are_any_iterable(ends: AioEnds, kind: str) -> Record:
     def requests() -> Any:
         return {"list": list(ITEMS), "generator": _plain(), "asynchronous generator": _asynchronous()}[kind]
 
-    joined = await attempt((await ends.stream_unary(_join))(requests()))
-    echoed = await taken((await ends.stream_stream(_echo))(requests()))
-    return {"joined": joined, "echoed": echoed}
+    joined = await attempt((await ends.stream_unary(ends.behaviour("stream_unary", echo)))(requests()))
+    return {"joined": joined, "echoed": await taken((await _echo(ends))(requests()))}
 
 
 @case
@@ -60,17 +55,17 @@ async def writing_after_done_writing(ends: AioEnds) -> Record:
 
 @case
 async def writing_after_the_end(ends: AioEnds) -> Record:
-    async def behaviour(requests: Any, context: Any) -> AsyncIterator[bytes]:
-        yield b"only"
+    async def nothing(read: Any, context: Any) -> None:
+        pass
 
-    call = (await ends.stream_stream(behaviour))()
+    call = (await ends.stream_stream(ends.behaviour("stream_stream", nothing, b"only")))()
     seen: Record = {"read": await read(call), "code": (await call.code()).name}
     return {**seen, "write": await attempt(call.write(b"late")), "done_writing": await attempt(call.done_writing())}
 
 
 @case
 async def writing_after_a_cancel(ends: AioEnds) -> Record:
-    call = (await ends.stream_stream(_echo))()
+    call = (await _echo(ends))()
     await call.write(b"one")
     seen: Record = {"read": await attempt(call.read()), "cancelling": call.cancel()}
     return {**seen, "write": await attempt(call.write(b"late")), "then": await attempt(call.read())}
@@ -78,7 +73,7 @@ async def writing_after_a_cancel(ends: AioEnds) -> Record:
 
 @case
 async def writing_where_an_iterator_was_given(ends: AioEnds) -> Record:
-    call = (await ends.stream_stream(_echo))(iter(ITEMS))
+    call = (await _echo(ends))(iter(ITEMS))
     return {
         "write": await attempt(call.write(b"more")),
         "done_writing": await attempt(call.done_writing()),
@@ -116,29 +111,20 @@ async def a_slow_iterator_is_waited_for(ends: AioEnds) -> Record:
         await gate.happened()
         yield b"two"
 
-    call = (await ends.stream_stream(_echo))(requests())
+    call = (await _echo(ends))(requests())
     seen: Record = {"first": await attempt(call.read())}
     gate.set()
     return {**seen, "rest": await read(call)}
 
 
-@case
-async def a_handler_reads_and_writes_by_calls(ends: AioEnds) -> Record:
-    async def behaviour(_: Any, context: Any) -> None:
-        while (request := await context.read()) is not EOF:
+@each(arity=("unary_stream", "stream_stream"))
+async def a_handler_reads_and_writes_by_calls(ends: AioEnds, arity: str) -> Record:
+    async def behaviour(request: Any, context: Any) -> None:
+        while arity == "stream_stream" and (request := await context.read()) is not EOF:
             await context.write(request.upper())
         await context.write(b"and the end")
 
-    return await taken((await ends.stream_stream(behaviour))(iter(ITEMS)))
-
-
-@case
-async def a_unary_stream_handler_writes_by_calls(ends: AioEnds) -> Record:
-    async def behaviour(request: bytes, context: Any) -> None:
-        for number in range(3):
-            await context.write(str(number).encode())
-
-    return await taken((await ends.unary_stream(behaviour))(b"request"))
+    return await taken((await ends.method(arity, behaviour))(argument(arity)))
 
 
 @case

@@ -1,7 +1,6 @@
 """What the objects look like that a program holds: their classes, texts, names and private parts that programs read."""
 
 import importlib
-from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -9,9 +8,9 @@ import grpc
 from tests.support.appearance import appearance
 
 from ..aio_ends import AioEnds
-from ..both import ASYNCIO
+from ..both import ASYNCIO, FREE_WAYS, THREADS, Held, OverThreads
 from ..ends import ARITIES, Ends, generic_handler, method_handler, path
-from ..records import PATIENCE_S, Diary, Record, attempt, begun, entries, one_response
+from ..records import PATIENCE_S, Diary, Record, Way, attempt, entries
 from ..registry import case, each
 
 
@@ -76,18 +75,13 @@ def of_a_method(ends: Ends, arity: str) -> Record:
     }
 
 
-@each(arity=ARITIES)
-def of_a_call(ends: Ends, arity: str) -> Record:
-    gate = ends.gate()
-
-    def one(request: Any, context: Any) -> bytes:
-        gate.wait(PATIENCE_S)
-        return b"response"
-
-    call = begun(arity, ends.method(arity, one_response(arity, one)), timeout=PATIENCE_S)
+@each((THREADS,), way=FREE_WAYS)
+async def of_a_call(ends: OverThreads, way: Way) -> Record:
+    held = Held(ends, reads=False)
+    call = ends.start(way, await ends.method(way.arity, ends.behaviour(way.arity, held.answer)), timeout=PATIENCE_S)
     before = {"call": appearance(call, "call"), "code": call._state.code, "due": bool(call._state.due)}
-    gate.set()
-    list(call) if arity.endswith("stream") else call.result()
+    held.let_go()
+    await ends.result(way, call)
     return {"before": before, "after": appearance(call, "call"), "str": str(call) == repr(call), **_state_of(call)}
 
 
@@ -125,14 +119,14 @@ def of_a_call_that_failed(ends: Ends, style: str) -> Record:
     return {}
 
 
-@each(arity=ARITIES)
-def of_a_context(ends: Ends, arity: str) -> Record:
+@each((THREADS,), way=FREE_WAYS)
+async def of_a_context(ends: OverThreads, way: Way) -> Record:
     diary = Diary()
     inside = importlib.import_module("grpc._server")._Context
 
     def one(request: Any, context: Any) -> bytes:
         diary.note(appearance(request)["class"])
-        if arity.startswith("stream"):
+        if way.arity.startswith("stream"):
             list(request)
         event, state = context._rpc_event, context._state
         diary.note((appearance(context, "context"), isinstance(context, inside)))
@@ -146,9 +140,9 @@ def of_a_context(ends: Ends, arity: str) -> Record:
         diary.note((state.code, state.details, state.trailing_metadata))
         return b"response"
 
-    call = begun(arity, ends.method(arity, one_response(arity, one)), metadata=(("key", "sent"),))
-    end = attempt(lambda: list(call) if arity.endswith("stream") else call.result())
-    return {"end": end, "context": diary.after(7)}
+    behaviour = (lambda *given: iter((one(*given),))) if way.arity.endswith("stream") else one
+    call = ends.start(way, await ends.method(way.arity, behaviour), metadata=(("key", "sent"),))
+    return {"end": await ends.result(way, call), "context": diary.after(7)}
 
 
 @case
@@ -236,20 +230,11 @@ async def of_an_asyncio_context(ends: AioEnds, blocking: bool) -> Record:
 
 @each((ASYNCIO,), arity=ARITIES)
 async def of_an_asyncio_call(ends: AioEnds, arity: str) -> Record:
-    gate = ends.gate()
-
-    async def one(request: Any, context: Any) -> bytes:
-        await gate.happened()
-        return b"response"
-
-    async def many(request: Any, context: Any) -> AsyncIterator[bytes]:
-        yield await one(request, context)
-
-    method = await ends.method(arity, many if arity.endswith("stream") else one)
-    call = method(iter((b"request",)) if arity.startswith("stream") else b"request")
+    held, way = Held(ends), Way(arity, "iterate")
+    call = ends.start(way, await ends.method(arity, ends.behaviour(arity, held.answer)))
     before = appearance(call)
-    gate.set()
-    taken = [item async for item in call] if arity.endswith("stream") else await call
+    held.let_go()
+    taken = await ends.result(way, call)
     await call.code()
     after = appearance(call)
     after["repr"] = after["repr"].partition("\n")[0]  # grpc.aio shows code and details in each other's place

@@ -9,7 +9,7 @@ import grpc
 
 from ..aio_ends import AioEnds
 from ..aio_ends import attempt as aio_attempt
-from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, Driver, Read, echo
+from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, Driver, Held, echo
 from ..ends import ARITIES, Ends, method_handler, path
 from ..records import PATIENCE_S, Diary, Record, Way, attempt, state
 from ..registry import case, each
@@ -34,20 +34,14 @@ def _echo(ends: Driver) -> dict[str, Any]:
 
 @each(BOTH, way=FREE_WAYS)
 async def closing_ends_pending_calls(ends: Driver, way: Way) -> Record:
-    gate, begun, told = ends.gate(), ends.flag(), ends.flag()
-
-    async def answer(read: Read, context: Any) -> bytes:
-        context.add_done_callback(lambda _: told.set())
-        begun.set()
-        await gate.happened()
-        return b"too late"
-
-    served = await ends.serve({"Method": method_handler(way.arity, ends.behaviour(way.arity, answer))})
+    held = Held(ends, reads=False)
+    served = await ends.serve({"Method": method_handler(way.arity, ends.behaviour(way.arity, held.answer))})
     channel = ends.connect(served.target)
     call = ends.start(way, getattr(channel, way.arity)(path()))
-    seen: Record = {"begun": await begun.happened()}
+    seen: Record = {"begun": await held.begun.happened()}
     await ends.close(channel)
-    return {**seen, "result": await ends.result(way, call), **await ends.ended(call), "told": await told.happened()}
+    seen |= {"result": await ends.result(way, call), **await ends.ended(call)}
+    return {**seen, "told": await held.told.happened()}
 
 
 @each(BOTH, way=WAYS)
@@ -203,21 +197,15 @@ async def multicallables_are_made_without_a_server(ends: Driver, arity: str) -> 
 
 @each((ASYNCIO,), grace=(PATIENCE_S, 0.05))
 async def closing_with_grace(ends: AioEnds, grace: float) -> Record:
-    gate, begun = ends.gate(), ends.flag()
-
-    async def behaviour(request: bytes, context: Any) -> bytes:
-        begun.set()
-        await gate.happened()
-        return request
-
-    served = await ends.serve({"Method": method_handler("unary_unary", behaviour)})
+    held = Held(ends)
+    served = await ends.serve({"Method": method_handler("unary_unary", ends.behaviour("unary_unary", held.answer))})
     channel = ends.connect(served.target)
     call = channel.unary_unary(path())(b"request")
-    await begun.happened()
+    await held.begun.happened()
     closing = asyncio.ensure_future(channel.close(grace))
     await asyncio.sleep(0.05)
     if grace == PATIENCE_S:
-        gate.set()
+        held.let_go()
     return {"close": await aio_attempt(closing), "response": await aio_attempt(call), **await ends.ended(call)}
 
 

@@ -16,17 +16,13 @@ from ..records import (
     Diary,
     Record,
     Way,
-    answering,
     argument,
     attempt,
     classes,
     entries,
-    invoke,
     plain,
     state,
-    taken,
 )
-from ..records import WAYS as OF_THREADS
 from ..registry import case, each
 
 
@@ -48,37 +44,13 @@ class Details(grpc.ClientCallDetails):
         return cls(**{**given, **changes})
 
 
-class Interceptor(
-    grpc.UnaryUnaryClientInterceptor,
-    grpc.UnaryStreamClientInterceptor,
-    grpc.StreamUnaryClientInterceptor,
-    grpc.StreamStreamClientInterceptor,
-):
-    """All four kinds at once: what `around(continuation, details, request)` does."""
-
-    def __init__(self, around: Callable[[Callable[..., Any], Any, Any], Any]) -> None:
-        self._around = around
-
-    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        """Begin a call."""
-        return self._around(continuation, client_call_details, request)
-
-    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        """Begin a call."""
-        return self._around(continuation, client_call_details, request)
-
-    def intercept_stream_unary(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        """Begin a call."""
-        return self._around(continuation, client_call_details, request_iterator)
-
-    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        """Begin a call."""
-        return self._around(continuation, client_call_details, request_iterator)
+_KINDS = tuple(getattr(grpc, f"{arity.title().replace('_', '')}ClientInterceptor") for arity in ARITIES)
 
 
-def _intercepted(ends: Ends, arity: str, behaviour: Callable[..., Any], *interceptors: Any) -> Any:
-    served = ends.serve({"Method": method_handler(arity, behaviour)})
-    return getattr(grpc.intercept_channel(ends.connect(served.target), *interceptors), arity)(path())
+def _of_all_kinds(around: Callable[..., Any]) -> Any:
+    """Return an interceptor of all four kinds at once: what `around(continuation, details, request)` does."""
+    methods = {f"intercept_{arity}": lambda _, *given: around(*given) for arity in ARITIES}
+    return type("Interceptor", _KINDS, methods)()
 
 
 def _interceptor(ends: Driver, arity: str, around: Callable[..., Any]) -> Any:
@@ -91,7 +63,7 @@ def _interceptor(ends: Driver, arity: str, around: Callable[..., Any]) -> Any:
 
             return run(around(awaited, details, request))
 
-        return Interceptor(blocking)
+        return _of_all_kinds(blocking)
 
     async def intercept(self: Any, continuation: Any, details: Any, request: Any) -> Any:
         return await around(continuation, details, request)
@@ -171,23 +143,23 @@ async def may_fail(ends: Driver, way: Way) -> Record:
     return await ends.result(way, ends.start(way, method))
 
 
-@each(way=OF_THREADS)
-def see_the_error_of_a_call(ends: Ends, way: Way) -> Record:
+@each((THREADS,), way=WAYS)
+async def see_the_error_of_a_call(ends: OverThreads, way: Way) -> Record:
     diary = Diary()
 
-    def around(continuation: Callable[..., Any], details: Any, request: Any) -> Any:
-        call = continuation(details, request)
+    async def around(continuation: Any, details: Any, request: Any) -> Any:
+        call = await continuation(details, request)
         if not way.arity.endswith("stream"):
             diary.note(plain(call.exception()))
             diary.note(state(call))
         return call
 
-    def abort(request: bytes, context: Any) -> None:
-        context.abort(grpc.StatusCode.ABORTED, "so it goes")
+    async def abort(read: Read, context: Any) -> None:
+        await read()
+        await context.abort(grpc.StatusCode.ABORTED, "so it goes")
 
-    method = _intercepted(ends, way.arity, answering(way.arity, abort), Interceptor(around))
-    seen = attempt(lambda: invoke(way.style, method, argument(way.arity)))
-    return {"call": seen, "diary": diary.after(0)}
+    method = await _method(ends, way.arity, abort, around)
+    return {"call": await ends.invoke(way, method), "diary": diary.after(0)}
 
 
 class _Cached:
@@ -198,9 +170,12 @@ class _Cached:
         return b"cached"
 
 
-@each(arity=("unary_unary", "stream_unary"))
-def may_answer_themselves(ends: Ends, arity: str) -> Record:
-    method = _intercepted(ends, arity, answering(arity, lambda request, _: request), Interceptor(lambda *_: _Cached()))
+@each((THREADS,), arity=("unary_unary", "stream_unary"))
+async def may_answer_themselves(ends: OverThreads, arity: str) -> Record:
+    async def around(*_: Any) -> _Cached:
+        return _Cached()
+
+    method = await _method(ends, arity, echo, around)
     return {
         "blocking": attempt(method, argument(arity)),
         "future": attempt(lambda: method.future(argument(arity)).result()),
@@ -208,23 +183,22 @@ def may_answer_themselves(ends: Ends, arity: str) -> Record:
     }
 
 
-@each(arity=("unary_stream", "stream_stream"))
-def may_change_the_items(ends: Ends, arity: str) -> Record:
-    def around(continuation: Callable[..., Any], details: Any, request: Any) -> Iterator[bytes]:
-        return (item.upper() for item in continuation(details, request))
+@each((THREADS,), arity=("unary_stream", "stream_stream"))
+async def may_change_the_items(ends: OverThreads, arity: str) -> Record:
+    async def around(continuation: Any, details: Any, request: Any) -> Iterator[bytes]:
+        call = await continuation(details, request)
+        return (item.upper() for item in call)
 
-    method = _intercepted(ends, arity, answering(arity, lambda request, _: request), Interceptor(around))
-    return taken(method(argument(arity)))
+    return await ends.taken(await _method(ends, arity, echo, around), argument(arity))
 
 
-@each(arity=ARITIES)
-def may_change_the_request(ends: Ends, arity: str) -> Record:
-    def around(continuation: Callable[..., Any], details: Any, request: Any) -> Any:
-        changed = (each.upper() for each in request) if arity.startswith("stream") else request.upper()
-        return continuation(details, changed)
+@each((THREADS,), way=WAYS)
+async def may_change_the_request(ends: OverThreads, way: Way) -> Record:
+    async def around(continuation: Any, details: Any, request: Any) -> Any:
+        changed = (each.upper() for each in request) if way.arity.startswith("stream") else request.upper()
+        return await continuation(details, changed)
 
-    method = _intercepted(ends, arity, answering(arity, lambda request, _: request), Interceptor(around))
-    return invoke("iterator" if arity.endswith("stream") else "blocking", method, argument(arity))
+    return await ends.invoke(way, await _method(ends, way.arity, echo, around))
 
 
 @each(BOTH)
@@ -245,15 +219,15 @@ async def may_try_again(ends: Driver) -> Record:
     return {"call": await ends.attempt(method, b"request"), "tries": len(tries)}
 
 
-@case
-def see_what_the_caller_asked_for(ends: Ends) -> Record:
+@each((THREADS,))
+async def see_what_the_caller_asked_for(ends: OverThreads) -> Record:
     diary = Diary()
 
-    def around(continuation: Callable[..., Any], details: Any, request: Any) -> Any:
+    async def around(continuation: Any, details: Any, request: Any) -> Any:
         diary.note((str(details.method), details.timeout, details.metadata, details.wait_for_ready))
-        return continuation(details, request)
+        return await continuation(details, request)
 
-    method = _intercepted(ends, "unary_unary", lambda request, context: request, Interceptor(around))
+    method = await _method(ends, "unary_unary", echo, around)
     method(b"request", timeout=7, metadata=(("key", "value"),), wait_for_ready=True)
     method(b"request")
     return {"diary": diary.after(2)}
@@ -278,7 +252,7 @@ async def of_asyncio_may_answer_themselves(ends: AioEnds) -> Record:
 @case
 def leave_the_channel_a_channel(ends: Ends) -> Record:
     served = ends.serve({"Method": method_handler("unary_unary", lambda request, context: request)})
-    passing = Interceptor(lambda continuation, details, request: continuation(details, request))
+    passing = _of_all_kinds(lambda continuation, details, request: continuation(details, request))
     with grpc.intercept_channel(ends.connect(served.target), passing) as channel:
         ready = grpc.channel_ready_future(channel)
         seen = {"ready": attempt(ready.result, timeout=PATIENCE_S), "channel": isinstance(channel, grpc.Channel)}

@@ -4,7 +4,7 @@ from typing import Any
 
 import grpc
 
-from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, Driver, Read, echo
+from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, Driver, Held, Read, echo
 from ..ends import ARITIES, Ends, method_handler, path
 from ..records import PATIENCE_S, Diary, Record, Way, attempt
 from ..registry import case, each
@@ -113,17 +113,12 @@ async def some_fail_and_the_others_do_not(ends: Driver) -> Record:
 
 @each(BOTH, way={driver: ways[:1] for driver, ways in FREE_WAYS.items()})
 async def some_are_cancelled_and_the_others_go_on(ends: Driver, way: Way) -> Record:
-    gate = ends.gate()
-
-    async def answer(read: Read, context: Any) -> bytes:
-        await gate.happened()
-        return await read()
-
-    method = await ends.method(way.arity, ends.behaviour(way.arity, answer))
+    held = Held(ends)
+    method = await ends.method(way.arity, ends.behaviour(way.arity, held.answer))
     calls = [ends.start(way, method) for _ in range(AT_ONCE)]
     await ends.settle()
     seen: Record = {"cancelling": [call.cancel() for call in calls[::2]]}
-    gate.set()
+    held.let_go()
     return {**seen, "outcomes": [await ends.result(way, call) for call in calls]}
 
 

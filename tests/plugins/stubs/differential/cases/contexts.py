@@ -8,24 +8,9 @@ from typing import Any
 import grpc
 
 from .. import aio_ends
-from ..both import ASYNCIO, BOTH, THREADS, AioEnds, Driver, Read
+from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, AioEnds, Driver, OverThreads, Read
 from ..ends import ARITIES, Ends, method_handler, path
-from ..records import (
-    EXPIRIES_S,
-    FREE_WAYS,
-    PATIENCE_S,
-    Diary,
-    Record,
-    Way,
-    argument,
-    attempt,
-    begun,
-    classes,
-    happened,
-    invoke,
-    one_response,
-    taken,
-)
+from ..records import EXPIRIES_S, PATIENCE_S, Diary, Record, Way, argument, attempt, classes, happened
 from ..registry import case, each
 
 
@@ -67,62 +52,60 @@ async def is_the_time_remaining(ends: Driver, timeout: float | None) -> Record:
     return await ends.attempt(method, b"request", timeout=timeout)
 
 
-@each(arity=ARITIES)
-def is_active_until_the_end(ends: Ends, arity: str) -> Record:
+@each((THREADS,), way=FREE_WAYS)
+async def is_active_until_the_end(ends: OverThreads, way: Way) -> Record:
     diary = Diary()
 
-    def unary(request: Any, context: Any) -> bytes:
-        if arity.startswith("stream"):
-            list(request)
+    async def answer(read: Read, context: Any) -> bytes:
+        await read()
         added = context.add_callback(lambda: diary.note(("over", context.is_active())))
         diary.note(("running", context.is_active(), added))
         return b"response"
 
-    style = "iterator" if arity.endswith("stream") else "blocking"
-    seen = invoke(style, ends.method(arity, one_response(arity, unary)), argument(arity))
+    seen = await ends.invoke(way, await ends.method(way.arity, ends.behaviour(way.arity, answer)))
     return {"call": seen, "diary": diary.after(2)}
 
 
-@each(way=FREE_WAYS)
-def is_inactive_after_a_cancel(ends: Ends, way: Way) -> Record:
-    diary, there, told = Diary(), threading.Event(), threading.Event()
+@each((THREADS,), way=FREE_WAYS)
+async def is_inactive_after_a_cancel(ends: OverThreads, way: Way) -> Record:
+    diary, there, told = Diary(), ends.flag(), ends.flag()
 
-    def wait(request: Any, context: Any) -> bytes:
+    async def wait(read: Read, context: Any) -> bytes:
         context.add_callback(told.set)
         there.set()
-        diary.note(happened(told))
+        diary.note(await told.happened())
         diary.note(context.is_active())
         diary.note(context.add_callback(lambda: None))
-        diary.note(attempt(context.send_initial_metadata, ()))
+        diary.note(attempt(context.given.send_initial_metadata, ()))
         diary.note(context.time_remaining() > 0)
         diary.note(attempt(context.set_trailing_metadata, (("key", "value"),)))
         diary.note(attempt(context.cancel))
         return b"too late"
 
-    call = begun(way.arity, ends.method(way.arity, one_response(way.arity, wait)))
-    seen = {"begun": happened(there), "cancel": call.cancel()}
+    call = ends.start(way, await ends.method(way.arity, ends.behaviour(way.arity, wait)))
+    seen = {"begun": await there.happened(), "cancel": call.cancel()}
     return {**seen, "handler": diary.after(7)}
 
 
-@each(way=FREE_WAYS)
-def is_inactive_after_the_deadline(ends: Ends, way: Way) -> Record:
+@each((THREADS,), way=FREE_WAYS)
+async def is_inactive_after_the_deadline(ends: OverThreads, way: Way) -> Record:
     seen: Any = None
     diary = Diary()
     for timeout in EXPIRIES_S:
-        there = threading.Event()
+        there = ends.flag()
 
-        def wait(request: Any, context: Any, there: Any = there) -> bytes:
+        async def wait(read: Read, context: Any, there: Any = there) -> bytes:
             there.set()
-            told = threading.Event()
+            told = ends.flag()
             if not context.add_callback(told.set):
                 told.set()  # on a busy machine the deadline may come before the handler
-            diary.note(happened(told))
+            diary.note(await told.happened())
             diary.note(context.is_active())
             diary.note(context.time_remaining() < 1)
             return b"too late"
 
-        call = begun(way.arity, ends.method(way.arity, one_response(way.arity, wait)), timeout=timeout)
-        seen = taken(call) if way.style == "iterator" else attempt(call.result)
+        call = ends.start(way, await ends.method(way.arity, ends.behaviour(way.arity, wait)), timeout=timeout)
+        seen = await ends.result(way, call)
         if there.is_set():
             break
     return {"seen": seen, "handler": diary.after(3)}

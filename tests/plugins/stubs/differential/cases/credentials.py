@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 
 from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, AioEnds, Driver, OverThreads, Read
-from ..ends import Ends, method_handler, path
-from ..records import PATIENCE_S, Diary, Record, Way, answering, argument, attempt, entries
-from ..registry import case, each
+from ..ends import method_handler, path
+from ..records import PATIENCE_S, Diary, Record, Way, attempt, entries
+from ..registry import each
 from ..samples import BEHAVIOURS, TARDY, TOKEN, credentials, giving
 from .service_config import RETRIED, Flaky
 
@@ -33,14 +33,18 @@ async def _metadata(read: Read, context: Any) -> bytes:
     return repr(entries(context.invocation_metadata())).encode()
 
 
-async def _method(ends: Driver, arity: str = "unary_unary", *of_channel: Any) -> Any:
-    """Return a method that answers what metadata it got, over a local channel with these credentials of its calls."""
+async def _channel(ends: Driver, arity: str, *of_channel: Any, options: Any = (AUTHORITY,)) -> Any:
+    """Return a local channel with these credentials of its calls, to a method that answers what metadata it got."""
     handlers = {"Method": method_handler(arity, ends.behaviour(arity, _metadata, b"first"))}
     served = await ends.serve(handlers, credentials=grpc.local_server_credentials(UDS))
     of_all = grpc.local_channel_credentials(UDS)
     if of_channel:
         of_all = grpc.composite_channel_credentials(of_all, *of_channel)
-    return getattr(ends.connect(served.target, [AUTHORITY], credentials=of_all), arity)(path())
+    return ends.connect(served.target, options, credentials=of_all)
+
+
+async def _method(ends: Driver, arity: str = "unary_unary", *of_channel: Any) -> Any:
+    return getattr(await _channel(ends, arity, *of_channel), arity)(path())
 
 
 @each(BOTH, way=ONE, what=BEHAVIOURS.keys())
@@ -90,27 +94,14 @@ async def is_late(ends: Driver, way: Way, what: str) -> Record:
     return await ends.invoke(way, method, credentials=credentials(TARDY[what]), timeout=0.2)
 
 
-@each(BOTH, way=FREE_WAYS)
-async def is_cancelled_while_the_plugin_is_asked(ends: Driver, way: Way) -> Record:
-    diary = Diary()
+@each(BOTH, way=FREE_WAYS, how={THREADS: ("cancel", "close"), ASYNCIO: ("cancel",)})
+async def ends_while_the_plugin_is_asked(ends: Driver, way: Way, how: str) -> Record:
+    diary, channel = Diary(), await _channel(ends, way.arity)
     given = credentials(lambda context, callback: diary.note("asked"))
-    call = ends.start(way, await _method(ends, way.arity), credentials=given)
+    call = ends.start(way, getattr(channel, way.arity)(path()), credentials=given)
     asked = await ends.aside(diary.after, 1)
-    return {"asked": asked, "cancel": call.cancel(), **await ends.ended(call)}
-
-
-@each(way=FREE_WAYS[THREADS])
-def channel_is_closed_while_the_plugin_is_asked(ends: Ends, way: Way) -> Record:
-    diary = Diary()
-    handlers = {"Method": method_handler(way.arity, answering(way.arity, lambda requests, context: b""))}
-    served = ends.serve(handlers, credentials=grpc.local_server_credentials(UDS))
-    channel = ends.connect(served.target, credentials=grpc.local_channel_credentials(UDS))
-    method = getattr(channel, way.arity)(path())
-    given = credentials(lambda context, callback: diary.note("asked"))
-    call = getattr(method, "future", method)(argument(way.arity), credentials=given)
-    asked = diary.after(1)
-    channel.close()
-    return {"asked": asked, "code": call.code().name, "details": call.details()}
+    ended = call.cancel() if how == "cancel" else channel.close()
+    return {"asked": asked, "ended": ended, **await ends.ended(call)}
 
 
 @each((THREADS,))
@@ -142,36 +133,19 @@ async def one_of_many_fails(ends: Driver, failing: int) -> Record:
 @each(
     BOTH,
     name={THREADS: ("/robot.Arm/Move", "/a/b/c", "/Move", "Move"), ASYNCIO: ("/robot.Arm/Move",)},
+    option=("grpc.default_authority", "grpc.ssl_target_name_override"),
     authority=("robot.lab:443", "robot.lab", "robot:80"),
 )
-async def plugin_is_told_the_service_and_the_method(ends: Driver, name: str, authority: str) -> Record:
+async def plugin_is_told_the_service_and_the_method(ends: Driver, name: str, option: str, authority: str) -> Record:
     diary = Diary()
 
     def behave(context: Any, callback: Any) -> None:
         diary.note((isinstance(context, grpc.AuthMetadataContext), context.service_url, context.method_name))
         callback((), None)
 
-    served = await ends.serve({}, credentials=grpc.local_server_credentials(UDS))
-    options = [("grpc.default_authority", authority)]
-    channel = ends.connect(served.target, options, credentials=grpc.local_channel_credentials(UDS))
-    method = channel.unary_unary(name)
+    method = (await _channel(ends, "unary_unary", options=[(option, authority)])).unary_unary(name)
     call = await ends.attempt(method, b"", credentials=credentials(behave), timeout=PATIENCE_S)
     return {"told": await ends.aside(diary.after, 1), "call": call}
-
-
-@case
-def target_name_override_is_the_authority(ends: Ends) -> Record:
-    diary = Diary()
-
-    def behave(context: Any, callback: Any) -> None:
-        diary.note(context.service_url)
-        callback((), None)
-
-    served = ends.serve({}, credentials=grpc.local_server_credentials(UDS))
-    of_channel = grpc.composite_channel_credentials(grpc.local_channel_credentials(UDS), credentials(behave))
-    channel = ends.connect(served.target, [("grpc.ssl_target_name_override", "me")], credentials=of_channel)
-    attempt(channel.unary_unary(path()), b"", timeout=PATIENCE_S)
-    return {"told": diary.after(1)}
 
 
 @each((THREADS,))

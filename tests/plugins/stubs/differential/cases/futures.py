@@ -1,67 +1,45 @@
 """What a call answers while it runs and after it has ended."""
 
-import threading
 from typing import Any
 
 import grpc
 
+from ..both import BOTH, FREE_WAYS, THREADS, Driver, Held, OverThreads, Read, echo
 from ..ends import Ends
-from ..records import FREE_WAYS, PATIENCE_S, Diary, Record, Way, attempt, begun, classes, happened, one_response, state
+from ..records import PATIENCE_S, Diary, Record, Way, attempt, classes, state
 from ..registry import case, each
 
 
-class _Held:
-    """A call whose handler waits until it is let go."""
-
-    def __init__(self, ends: Ends, way: Way, **options: Any) -> None:
-        self._gate, there = ends.gate(), threading.Event()
-
-        def unary(request: Any, context: Any) -> bytes:
-            there.set()
-            self._gate.wait(PATIENCE_S)
-            return b"response"
-
-        self.call = begun(way.arity, ends.method(way.arity, one_response(way.arity, unary)), **options)
-        self.begun = happened(there)
-
-    def let_go(self) -> None:
-        """Let the handler answer."""
-        self._gate.set()
-
-
-@each(way=FREE_WAYS, timeout=(PATIENCE_S, None))
-def a_call_that_runs(ends: Ends, way: Way, timeout: float | None) -> Record:
-    held = _Held(ends, way, timeout=timeout)
-    call = held.call
+@each(BOTH, way=FREE_WAYS, timeout=(PATIENCE_S, None))
+async def a_call_that_runs(ends: Driver, way: Way, timeout: float | None) -> Record:
+    held = Held(ends)
+    method = await ends.method(way.arity, ends.behaviour(way.arity, held.answer))
+    call = ends.start(way, method, timeout=timeout)
+    seen: Record = {"begun": await held.begun.happened(), "classes": classes(call), **ends.state(call)}
     left = call.time_remaining()
-    seen: Record = {
-        "begun": held.begun,
-        "classes": classes(call),
-        **state(call),
-        "active": call.is_active(),
-        "time_remaining": left if left is None else 0 < left <= PATIENCE_S,
-        **{
+    seen["time remains"] = left if left is None else 0 < left <= PATIENCE_S
+    if ends.driver == THREADS:
+        seen |= {
             f"{ask} {timeout}": attempt(getattr(call, ask), timeout=timeout)
             for ask in ("result", "exception", "traceback")
             for timeout in (0.05, 0, -1)
-        },
-    }
+        }
     held.let_go()
-    return seen
+    return {**seen, "finish": await ends.finish(way, call)}
 
 
-@each(way=FREE_WAYS, ending=("success", "failure", "cancellation", "deadline"))
-def callbacks_come_once_and_in_order(ends: Ends, way: Way, ending: str) -> Record:
-    diary, gate = Diary(), ends.gate()
+@each((THREADS,), way=FREE_WAYS, ending=("success", "failure", "cancellation", "deadline"))
+async def callbacks_come_once_and_in_order(ends: OverThreads, way: Way, ending: str) -> Record:
+    diary, held = Diary(), Held(ends, reads=False)
 
-    def unary(request: Any, context: Any) -> bytes:
-        gate.wait(PATIENCE_S)
+    async def answer(read: Read, context: Any) -> bytes:
+        response = await held.answer(read, context)
         if ending == "failure":
-            context.abort(grpc.StatusCode.ABORTED, "so it goes")
-        return b"response"
+            await context.abort(grpc.StatusCode.ABORTED, "so it goes")
+        return response
 
-    method = ends.method(way.arity, one_response(way.arity, unary))
-    call = begun(way.arity, method, timeout=0.3 if ending == "deadline" else PATIENCE_S)
+    method = await ends.method(way.arity, ends.behaviour(way.arity, answer))
+    call = ends.start(way, method, timeout=0.3 if ending == "deadline" else PATIENCE_S)
     call.add_done_callback(lambda told: diary.note(("done", told is call)))
     added = call.add_callback(lambda: diary.note("callback"))
     call.add_done_callback(lambda told: diary.note(("done again", told.done(), told.code().name)))
@@ -69,39 +47,33 @@ def callbacks_come_once_and_in_order(ends: Ends, way: Way, ending: str) -> Recor
         call.cancel()
     if ending == "deadline":
         diary.after(3)  # though nobody asks
-    gate.set()
+    held.let_go()
     if way.style == "iterator":
         attempt(list, call)
     return {"added": added, "diary": diary.after(3)}
 
 
-@case
-def a_callback_that_fails_stops_nobody(ends: Ends) -> Record:
-    diary, gate = Diary(), ends.gate()
+@each((THREADS,))
+async def a_callback_that_fails_stops_nobody(ends: OverThreads) -> Record:
+    diary, held = Diary(), Held(ends)
 
     def fail(told: Any) -> None:
         diary.note("fails")
         raise RuntimeError("a defect of the callback")
 
-    def behaviour(request: bytes, context: Any) -> bytes:
-        gate.wait(PATIENCE_S)
-        return request
-
-    future = ends.unary_unary(behaviour).future(b"request")
+    future = (await ends.method("unary_unary", ends.behaviour("unary_unary", held.answer))).future(b"request")
     future.add_done_callback(fail)
     future.add_done_callback(lambda told: diary.note("is told"))
-    gate.set()
+    held.let_go()
     return {"result": attempt(future.result, timeout=PATIENCE_S), "diary": diary.after(2)}
 
 
-@each(way=FREE_WAYS)
-def a_late_callback_that_raises_is_the_callers(ends: Ends, way: Way) -> Record:
+@each((THREADS,), way=FREE_WAYS)
+async def a_late_callback_that_raises_is_the_callers(ends: OverThreads, way: Way) -> Record:
     """Added to a call that has ended it runs at once, on the caller's thread; the others go on."""
     diary = Diary()
-    held = _Held(ends, way)
-    held.let_go()
-    call = held.call
-    attempt(list, call) if way.style == "iterator" else attempt(call.result, timeout=PATIENCE_S)
+    call = ends.start(way, await ends.method(way.arity, ends.behaviour(way.arity, echo)))
+    await ends.result(way, call)
     call.code()
 
     def fail(told: Any) -> None:

@@ -4,13 +4,15 @@ Nothing generated is kept: what an older or newer generator writes is what the c
 """
 
 import functools
-import importlib.util
+import importlib
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import pytest
 
 from ..both import ASYNCIO, BOTH, THREADS, WAYS, Driver
 from ..records import PATIENCE_S, Record, Way
@@ -28,18 +30,9 @@ def _modules() -> tuple[ModuleType, ModuleType]:
     with tempfile.TemporaryDirectory() as out:
         to = (f"-I{folder}", f"--python_out={out}", f"--grpc_python_out={out}", str(folder / f"{NAME}.proto"))
         subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *to], check=True, timeout=60)
-        return _load(Path(out), f"{NAME}_pb2"), _load(Path(out), f"{NAME}_pb2_grpc")
-
-
-def _load(folder: Path, name: str) -> ModuleType:
-    """Import a module from a folder under a name by which generated code finds it."""
-    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(out)
+            return importlib.import_module(f"{NAME}_pb2"), importlib.import_module(f"{NAME}_pb2_grpc")
 
 
 def _servicer(ends: Driver) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import grpc
 
-from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, AioEnds, Driver, Read
+from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, AioEnds, Driver, Held, Read
 from ..ends import ARITIES, Ends
 from ..records import PATIENCE_S, Record, Way, classes, entries, error
 from ..registry import case, each
@@ -137,17 +137,15 @@ async def is_set_twice_as_trailing_metadata(ends: Driver, way: Way) -> Record:
 # Not for unary_unary: there gRPC knows the initial metadata when it knows the response.
 @each(BOTH, way={THREADS: FREE_WAYS[THREADS][1:], ASYNCIO: WITH_STREAM[ASYNCIO][1:]})
 async def comes_before_the_response(ends: Driver, way: Way) -> Record:
-    gate, begun = ends.gate(), ends.flag()
+    held = Held(ends, reads=False)
 
     async def answer(read: Read, context: Any) -> bytes:
         await context.send_initial_metadata((("early", "yes"),))
-        begun.set()
-        await gate.happened()
-        return b"response"
+        return await held.answer(read, context)
 
     call = ends.start(way, await ends.method(way.arity, ends.behaviour(way.arity, answer)))
-    seen: Record = {"begun": await begun.happened(), "early": await ends.initial(call), **ends.state(call)}
-    gate.set()
+    seen: Record = {"begun": await held.begun.happened(), "early": await ends.initial(call), **ends.state(call)}
+    held.let_go()
     return {**seen, "end": await ends.finish(way, call)}
 
 

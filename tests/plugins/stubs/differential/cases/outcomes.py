@@ -14,6 +14,7 @@ from ..both import (
     WAYS,
     AioEnds,
     Driver,
+    Held,
     OverThreads,
     Read,
     echo,
@@ -107,27 +108,24 @@ async def has_expired_before_it_begins(ends: Driver, way: Way) -> Record:
 
 @each(BOTH, way=FREE_WAYS)
 async def is_cancelled(ends: Driver, way: Way) -> Record:
-    gate, begun, told, stopped = ends.gate(), ends.flag(), ends.flag(), ends.flag()
+    held, stopped = Held(ends, reads=False), ends.flag()
     kept: list[Any] = []
 
     async def wait(read: Read, context: Any) -> bytes:
         kept.append(context)
-        context.add_done_callback(lambda _: told.set())
-        begun.set()
         try:
-            await gate.happened()
+            return await held.answer(read, context)
         except asyncio.CancelledError:
             stopped.set()
             raise
-        return b"too late"
 
     method = await ends.method(way.arity, ends.behaviour(way.arity, wait, b"first"))
     call = ends.start(way, method)
-    seen: Record = {"begun": await begun.happened()}
+    seen: Record = {"begun": await held.begun.happened()}
     if way.arity.endswith("stream"):
         seen["first"] = await ends.first(way, call)
     seen |= {"before": ends.state(call), "cancelling": call.cancel(), "now": ends.state(call)}
-    seen |= {"result": await ends.result(way, call), **await ends.ended(call), "told": await told.happened()}
+    seen |= {"result": await ends.result(way, call), **await ends.ended(call), "told": await held.told.happened()}
     if isinstance(ends, AioEnds):
         seen |= {"handler cancelled": await stopped.happened(), "context": [kept[0].done(), kept[0].cancelled()]}
     return seen

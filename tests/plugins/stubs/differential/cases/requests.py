@@ -146,23 +146,19 @@ def the_iterator_is_read_while_the_handler_is_busy(ends: Ends) -> Record:
     return {**seen, "result": attempt(future.result, timeout=PATIENCE_S)}
 
 
-@each(name=("text", "bytes"))
-def the_path_is_given_as(ends: Ends, name: str) -> Record:
-    served = ends.serve({"Method": method_handler("unary_unary", lambda request, context: request)})
-    channel = ends.connect(served.target)
-    method: Any = {"text": path(), "bytes": path().encode()}[name]
-    return attempt(lambda: channel.unary_unary(method)(b"request", timeout=PATIENCE_S))
+PATHS: dict[str, Any] = {
+    "text": path(),
+    "bytes": path().encode(),
+    "no slash": path().lstrip("/"),
+    "unknown service": "/nobody.Service/Method",
+    "only a service": "/differential.Service",
+}
 
 
-@each(wrong=("no slash", "unknown service", "only a service"))
-def the_path_is_wrong(ends: Ends, wrong: str) -> Record:
+@each(name=PATHS.keys())
+def the_path_is(ends: Ends, name: str) -> Record:
     served = ends.serve({"Method": method_handler("unary_unary", lambda request, context: request)})
-    name = {
-        "no slash": path().lstrip("/"),
-        "unknown service": "/nobody.Service/Method",
-        "only a service": "/differential.Service",
-    }[wrong]
-    return attempt(lambda: ends.connect(served.target).unary_unary(name)(b"request", timeout=PATIENCE_S))
+    return attempt(lambda: ends.connect(served.target).unary_unary(PATHS[name])(b"request", timeout=PATIENCE_S))
 
 
 @each(BOTH, timeout={THREADS: ("1", 1e9), ASYNCIO: ("1", -1)})

@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import grpc
 from grpc.experimental import ChannelOptions
 
-from ..both import ASYNCIO, BOTH, THREADS, Driver, Read, ways_of
+from ..both import ASYNCIO, BOTH, THREADS, Driver, Held, Read, ways_of
 from ..ends import Ends, method_handler, path
-from ..records import EXPIRIES_S, PATIENCE_S, Record, Way, attempt, happened, status, taken
+from ..records import EXPIRIES_S, PATIENCE_S, Record, Way, attempt, status, taken
 from ..registry import case, each
 
 STREAMS = ways_of("unary_stream", "stream_stream")
@@ -74,21 +73,14 @@ async def a_part_is_read_and_the_caller_leaves(ends: Driver, way: Way, items: in
     return {**seen, "closed": await closed.happened()}
 
 
-@case
-def a_future_is_dropped(ends: Ends) -> Record:
-    gate, begun, told = ends.gate(), threading.Event(), threading.Event()
-
-    def behaviour(request: bytes, context: Any) -> bytes:
-        context.add_callback(told.set)
-        begun.set()
-        gate.wait(PATIENCE_S)
-        return request
-
-    future = ends.unary_unary(behaviour).future(b"request")
-    seen = {"begun": happened(begun)}
+@each((THREADS,))
+async def a_future_is_dropped(ends: Driver) -> Record:
+    held = Held(ends)
+    future = (await ends.method("unary_unary", ends.behaviour("unary_unary", held.answer))).future(b"request")
+    seen: Record = {"begun": await held.begun.happened()}
     del future
     gc.collect()
-    return {**seen, "told": happened(told)}
+    return {**seen, "told": await held.told.happened()}
 
 
 @each(BOTH, answer=(None, "text"))

@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 from ..aio_ends import attempt as aio_attempt
-from ..both import ASYNCIO, BOTH, FREE_WAYS, SAFE_FREE_WAYS, THREADS, AioEnds, Driver, OverThreads, Read, echo
+from ..both import ASYNCIO, BOTH, FREE_WAYS, SAFE_FREE_WAYS, THREADS, AioEnds, Driver, Held, OverThreads, Read, echo
 from ..ends import Ends, generic_handler, method_handler, path
 from ..records import PATIENCE_S, Diary, Record, Way, attempt, happened
 from ..registry import case, each
@@ -20,31 +20,21 @@ class _Pending:
     """A call that a server is busy with, until its handler is let go."""
 
     def __init__(self, ends: Driver, way: Way) -> None:
-        self._ends, self._way = ends, way
-        self._gate, self._begun, self._told = ends.gate(), ends.flag(), ends.flag()
+        self._ends, self._way, self._held = ends, way, Held(ends, reads=False)
+        self.let_go = self._held.let_go
 
     async def begin(self) -> bool:
         """Serve, call, and return whether the handler has begun."""
-        handler = method_handler(self._way.arity, self._ends.behaviour(self._way.arity, self._answer))
+        handler = method_handler(self._way.arity, self._ends.behaviour(self._way.arity, self._held.answer))
         served = await self._ends.serve({"Method": handler, "Other": _echo(self._ends)["Method"]})
         self.server, self.channel = served.server, self._ends.connect(served.target)
         self._call = self._ends.start(self._way, getattr(self.channel, self._way.arity)(path()))
-        return await self._begun.happened()
-
-    async def _answer(self, read: Read, context: Any) -> bytes:
-        context.add_done_callback(lambda _: self._told.set())
-        self._begun.set()
-        await self._gate.happened()
-        return b"response"
-
-    def let_go(self) -> None:
-        """Let the handler answer."""
-        self._gate.set()
+        return await self._held.begun.happened()
 
     def let_go_at_its_end(self) -> None:
         """Let a handler of threads answer once it was told that its call has ended: gRPC's stop waits for it."""
         if isinstance(self._ends, OverThreads):
-            threading.Thread(target=lambda: self._told.happened_here() and self.let_go()).start()
+            threading.Thread(target=lambda: self._held.told.happened_here() and self.let_go()).start()
 
     async def outcome(self) -> Record:
         """Return how the call ended, for its caller and for its handler."""
@@ -53,7 +43,7 @@ class _Pending:
         code = await self._ends.code(self._call)
         if code == "UNAVAILABLE":
             error.pop("details")  # what the socket says depends on who closes it first
-        return {"call": seen, "code": code, "told": await self._told.happened()}
+        return {"call": seen, "code": code, "told": await self._held.told.happened()}
 
 
 @each(BOTH, way=SAFE_FREE_WAYS)

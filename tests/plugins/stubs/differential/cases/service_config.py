@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, AioEnds, Driver, OverThreads, Read, echo
+from ..both import ASYNCIO, BOTH, FREE_WAYS, THREADS, WAYS, AioEnds, Driver, Held, OverThreads, Read, echo
 from ..ends import SERVICE, Ends, method_handler, path
 from ..records import PATIENCE_S, Record, Way, entries, invoke
 from ..registry import each
@@ -34,9 +34,10 @@ class Flaky:
 
     def of(self, way: Way) -> Any:
         """Return the handler of a method; a stream says more at its end."""
-        return self._ends.behaviour(way.arity, self._answer, last=(b"last",))
+        return self._ends.behaviour(way.arity, self.answer, last=(b"last",))
 
-    async def _answer(self, read: Read, context: Any) -> bytes:
+    async def answer(self, read: Read, context: Any) -> bytes:
+        """Respond, or fail."""
         payload = await read()
         self.met.append((payload, entries(context.invocation_metadata())))
         self.begun.set()
@@ -96,14 +97,10 @@ async def initial_metadata_commit(ends: Driver, way: Way, headers: Any) -> Recor
     },
 )
 async def a_message_commits(ends: Driver, way: Way) -> Record:
-    met: list[Any] = []
-
-    async def answer(read: Read, context: Any) -> None:
-        met.append(await read())
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "too late")
-
-    method = await ends.method(way.arity, ends.behaviour(way.arity, answer, b"first"), channel_options=RETRIED)
-    return {"call": await ends.invoke(way, method), "met": met}
+    flaky = Flaky(ends, 9)
+    behaviour = ends.behaviour(way.arity, flaky.answer, b"first")
+    method = await ends.method(way.arity, behaviour, channel_options=RETRIED)
+    return {"call": await ends.invoke(way, method), "met": flaky.met}
 
 
 @each(BOTH, way={**ONE_WAY, THREADS: [way for way in WAYS[THREADS] if way.arity.endswith("unary")]})
@@ -160,22 +157,17 @@ async def failures_use_up_the_tokens(ends: Driver) -> Record:
 
 @each(BOTH, method=("Method", "Other", "Third"))
 async def the_closest_name_counts(ends: Driver, method: str) -> Record:
-    met: list[int] = []
-
-    async def answer(read: Read, context: Any) -> None:
-        met.append(1)
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "no")
-
+    flaky = Flaky(ends, 9)
     names: dict[int, Any] = {
         2: [{"service": SERVICE, "method": "Method"}],
         3: [{"service": SERVICE, "method": "Other"}, {"service": SERVICE}],
         4: [{}],
     }
     configs = [{"name": name, "retryPolicy": {**POLICY, "maxAttempts": most}} for most, name in names.items()]
-    behaviour = ends.behaviour("unary_unary", answer)
+    behaviour = ends.behaviour("unary_unary", flaky.answer)
     served = await ends.serve({one: method_handler("unary_unary", behaviour) for one in ("Method", "Other", "Third")})
     channel = ends.connect(served.target, of_json({"methodConfig": configs}))
-    return {**await ends.attempt(channel.unary_unary(path(method)), b""), "met": len(met)}
+    return {**await ends.attempt(channel.unary_unary(path(method)), b""), "met": len(flaky.met)}
 
 
 @each((THREADS,))
@@ -211,14 +203,8 @@ async def unknown_fields_are_ignored(ends: Driver, what: str) -> Record:
 @each(BOTH, way=ONE_WAY, timeouts=((2.5, None), (60, 0.2), (2.5, 60)))
 async def has_a_timeout(ends: Driver, way: Way, timeouts: Any) -> Record:
     configured, asked = timeouts
-    gate = ends.gate()
-
-    async def answer(read: Read, context: Any) -> bytes:
-        await gate.happened()
-        return b""
-
     given = options({"timeout": f"{configured}s"})
-    method = await ends.method(way.arity, ends.behaviour(way.arity, answer), channel_options=given)
+    method = await ends.method(way.arity, ends.behaviour(way.arity, Held(ends).answer), channel_options=given)
     return await ends.invoke(way, method, timeout=asked)
 
 

@@ -1,6 +1,6 @@
 """What a transport owes its streams: cases of the model suite that gRPC's Java transports share.
 
-Named there: basicStream, earlyServerClose_*, clientCancelFromWithinMessageRead, flowControlPushBack,
+Named there: earlyServerClose_*, clientCancelFromWithinMessageRead, flowControlPushBack,
 flowControlDoesNotDeadlockLargeMessage. Its others are in `outcomes`, `statuses`, `contexts`, `concurrency`, `requests`,
 `servers` and `channels`.
 """
@@ -15,7 +15,7 @@ import grpc
 
 from ..both import BOTH, Driver, ways_of
 from ..ends import Ends, method_handler, path
-from ..records import PATIENCE_S, Diary, Record, Way, attempt, entries, state, status, taken
+from ..records import PATIENCE_S, Diary, Record, Way, attempt, state, status, taken
 from ..registry import case, each
 
 
@@ -24,26 +24,6 @@ def said(*requests: bytes, until: threading.Event | None = None) -> Iterator[byt
     yield from requests
     if until is not None:
         until.wait(PATIENCE_S)
-
-
-@case
-def basic_stream(ends: Ends) -> Record:
-    """Headers, two messages and an end each way, with metadata in every place."""
-    diary = Diary()
-
-    def behaviour(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        diary.note(entries(context.invocation_metadata()))
-        context.send_initial_metadata((("server", "first"), ("server", "second"), ("server-bin", b"\xff\x00")))
-        for request in requests:
-            diary.note(request)
-            yield request.upper()
-        diary.note("half closed")
-        context.set_trailing_metadata((("last", "word"),))
-        context.set_details("all of it")
-
-    metadata = (("client", "first"), ("client", "second"), ("client-bin", b"\x00\xff"))
-    call = ends.stream_stream(behaviour)(said(b"one", b"two"), metadata=metadata)
-    return {"initial": entries(call.initial_metadata()), "taken": taken(call), **status(call), "there": diary.after(4)}
 
 
 @each(headers=(False, True), code=("OK", "ABORTED"))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..both import BOTH, FREE_WAYS, SAFE_FREE_WAYS, Driver, Read, echo
+from ..both import BOTH, FREE_WAYS, SAFE_FREE_WAYS, Driver, Held, echo
 from ..ends import method_handler, path
 from ..records import PATIENCE_S, Record, Way
 from ..registry import each
@@ -73,24 +73,17 @@ async def a_call_that_does_not_wait_fails_meanwhile(ends: Driver, way: Way, wait
 
 @each(BOTH, way={**FREE_WAYS, "asyncio": SAFE_FREE_WAYS["asyncio"]})
 async def a_call_under_way_does_not_wait_for_another_server(ends: Driver, way: Way) -> Record:
-    address, gate, begun = ends.address(), ends.gate(), ends.flag()
-
-    async def wait(read: Read, context: Any) -> bytes:
-        request = await read()
-        begun.set()
-        await gate.happened()
-        return request
-
-    behaviour = ends.behaviour(way.arity, wait, b"first")
+    address, held = ends.address(), Held(ends)
+    behaviour = ends.behaviour(way.arity, held.answer, b"first")
     served = await ends.serve({"Method": method_handler(way.arity, behaviour)}, address=address)
     method = getattr(ends.connect(address), way.arity)(path())
     call = _start(ends, way, method)
-    seen: Record = {"begun": await begun.happened()}
+    seen: Record = {"begun": await held.begun.happened()}
     stopping = ends.stopping(served.server)
     if way.arity.endswith("stream"):
         await ends.result(way, call)  # a stream has its status once its responses are taken
     code = await ends.code(call)
-    gate.set()
+    held.let_go()
     await stopping
     await _echo(ends, way, address)
     return {**seen, "code": code, "again": await ends.finish(way, _start(ends, way, method))}
