@@ -4,6 +4,7 @@ import asyncio
 import gc
 import inspect
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -28,6 +29,36 @@ from ..differential.ends import path
 from .conftest import ECHO, Held, OurAioEnds, OurEnds, code_of
 
 State = grpc.ChannelConnectivity
+
+
+@pytest.fixture
+def strike(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], object]], None]:
+    """Have this done once when a channel connects: `before` the first step, `after` the last one, or as the connection
+    `reads`.
+    """
+
+    def at(moment: str, deed: Callable[[], object]) -> None:
+        steps, deeds = subchannel.connection_steps, [deed]
+
+        def do(now: str) -> None:
+            if now == moment and deeds:
+                deeds.pop()()
+
+        def connecting(*arguments: Any) -> Any:
+            do("before")
+            made = yield from steps(*arguments)
+            do("after")
+            return made
+
+        class Reader(LoopReader):
+            def __init__(self, *arguments: Any) -> None:
+                super().__init__(*arguments)
+                do("reads")
+
+        monkeypatch.setattr(subchannel, "connection_steps", connecting)
+        monkeypatch.setattr(subchannel, "LoopReader", Reader)
+
+    return at
 
 
 @pytest.mark.parametrize(
@@ -95,67 +126,36 @@ async def test_a_killed_server_ends_every_call_at_once(aio: OurAioEnds, spawn: A
 
 @pytest.mark.parametrize("arity", ["unary_unary", "stream_stream"])
 async def test_a_call_whose_server_stops_in_the_moment_it_connects_has_its_status(
-    aio: OurAioEnds, spawn: Any, monkeypatch: pytest.MonkeyPatch, arity: str
+    aio: OurAioEnds, spawn: Any, strike: Any, arity: str
 ) -> None:
     process = spawn(target := aio.address())
-    steps = subchannel.connection_steps
-
-    def to_one_that_stops(*arguments: Any) -> Any:
-        made = yield from steps(*arguments)
-        process.kill()
-        process.wait()
-        return made
-
-    monkeypatch.setattr(subchannel, "connection_steps", to_one_that_stops)
+    strike("after", lambda: (process.kill(), process.wait()))
     call = getattr(aio.dial(target), arity)("Echo")
     sent = call(b"x") if arity == "unary_unary" else call().read()
     assert await code_of(sent) == "UNAVAILABLE"
 
 
 async def test_a_call_that_waits_for_the_server_survives_one_that_stops_in_the_moment_it_connects(
-    aio: OurAioEnds, spawn: Any, monkeypatch: pytest.MonkeyPatch
+    aio: OurAioEnds, spawn: Any, strike: Any
 ) -> None:
-    process, steps = spawn(target := aio.address()), subchannel.connection_steps
-
-    def to_one_that_stops(*arguments: Any) -> Any:
-        made = yield from steps(*arguments)
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-            spawn(target)
-        return made
-
-    monkeypatch.setattr(subchannel, "connection_steps", to_one_that_stops)
+    process = spawn(target := aio.address())
+    strike("after", lambda: (process.kill(), process.wait(), spawn(target)))
     call = aio.dial(target).unary_unary("Echo")(b"x", wait_for_ready=True)
     assert await call == b"x"
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", ["before", "reads"])
 async def test_a_signal_handler_that_interrupts_an_attempt_to_connect_ends_its_calls(
-    aio: OurAioEnds, monkeypatch: pytest.MonkeyPatch, moment: str
+    aio: OurAioEnds, strike: Any, moment: str
 ) -> None:
-    server, steps, strikes = await aio.serve(ECHO), subchannel.connection_steps, [1]
-
     class Strike(Exception):
         """Of a signal handler."""
 
-    def strike() -> None:
-        if strikes:
-            strikes.clear()
-            raise Strike
+    def interrupt() -> None:
+        raise Strike
 
-    def interrupted(*arguments: Any) -> Any:
-        if moment == "before":
-            strike()
-        return (yield from steps(*arguments))
-
-    class Reader(LoopReader):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            strike()
-
-    monkeypatch.setattr(subchannel, "connection_steps", interrupted)
-    monkeypatch.setattr(subchannel, "LoopReader", Reader)
+    server = await aio.serve(ECHO)
+    strike(moment, interrupt)
     seen: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: seen.append(context["exception"]))
     client = aio.dial(server)
@@ -285,18 +285,11 @@ async def test_a_channel_that_is_closed_while_it_connects_leaves_nothing_behind(
 
 
 async def test_a_channel_that_is_dropped_in_the_middle_of_a_step_leaves_nothing_behind(
-    aio: OurAioEnds, monkeypatch: pytest.MonkeyPatch
+    aio: OurAioEnds, strike: Any
 ) -> None:
     server, target = aio.bound(ECHO)
-    before, channel = _sockets(), make_channel(target)
-    steps, begun = subchannel.connection_steps, asyncio.Event()
-
-    def dropped(*arguments: Any) -> Any:
-        compiled_half(channel).close()  # as the collector does it
-        begun.set()
-        return (yield from steps(*arguments))
-
-    monkeypatch.setattr(subchannel, "connection_steps", dropped)
+    before, channel, begun = _sockets(), make_channel(target), asyncio.Event()
+    strike("before", lambda: (compiled_half(channel).close(), begun.set()))  # as the collector does it
     channel.get_state(try_to_connect=True)
     await begun.wait()
     assert _sockets() == before

@@ -51,6 +51,13 @@ def environ(notices: None) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
+def execute(environ: dict[str, str], tmp_path: Path) -> Launch:
+    """Run any command in the folder to its end: `execute(command, **variables)`."""
+    streams: dict[str, Any] = {"capture_output": True, "text": True, "timeout": PATIENCE_S, "check": False}
+    return lambda command, **variables: subprocess.run(command, env=environ | variables, cwd=tmp_path, **streams)
+
+
+@pytest.fixture
 def command_line(environ: dict[str, str], tmp_path: Path) -> Iterator[CommandLine]:
     found = CommandLine(environ, tmp_path)
     yield found

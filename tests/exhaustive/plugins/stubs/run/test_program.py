@@ -1,7 +1,6 @@
 """All processes of a program are switched and counted: by launcher, environment or `lucky_transport.auto`."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -85,34 +84,25 @@ process.stdout.readline()
 
 @pytest.mark.parametrize("by", ["environment", "auto"])
 def test_without_a_launcher_the_program_reports_for_its_children(
-    environ: dict[str, str], tmp_path: Path, grpc_port: int, by: str
+    execute: Launch, tmp_path: Path, grpc_port: int, by: str
 ) -> None:
     printed = "export LUCKY_TRANSPORT=grpc\n"
     if by == "environment":
         command = [sys.executable, "-m", "lucky_transport", "run", "--transport", "grpc", "--print-environment"]
-        printed = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout
+        printed = execute(command).stdout
     (tmp_path / "calling.py").write_text(CALL)
     (tmp_path / "family.py").write_text(FAMILY if by == "environment" else f"import lucky_transport.auto\n{FAMILY}")
-    script = f"{printed}{sys.executable} family.py {grpc_port}"
-    done = subprocess.run(["sh", "-c", script], env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = execute(["sh", "-c", f"{printed}{sys.executable} family.py {grpc_port}"])
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("1,116 over gRPC, by 6 processes") == 1
 
 
 @pytest.fixture
-def run(environ: dict[str, str], tmp_path: Path, python: Python) -> Launch:
+def run(execute: Launch) -> Launch:
     """Run a program without a launcher."""
-
-    def run(
-        code: str, *arguments: object, flags: tuple[str, ...] = (), **variables: str
-    ) -> subprocess.CompletedProcess[str]:
-        executable, *rest = python(code, *arguments)
-        command = [executable, *flags, *rest]
-        return subprocess.run(
-            command, env=environ | variables, cwd=tmp_path, capture_output=True, text=True, timeout=60
-        )
-
-    return run
+    return lambda code, *arguments, flags=(), **variables: execute(
+        [sys.executable, *flags, "-c", code, *map(str, arguments)], **variables
+    )
 
 
 AUTO = "import lucky_transport.auto"

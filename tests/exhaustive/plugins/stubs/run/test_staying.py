@@ -58,45 +58,30 @@ import select
 del select.epoll
 """
 
-#: No descriptor is left for the listener, and the program goes on.
-NO_DESCRIPTORS = """
-import errno
+#: Nothing is left to make this with; the program goes on.
+REFUSING = """
+from importlib import import_module
 
-from lucky_transport_stubs.server import port
+module = import_module("{module}")
 
 
 def refuse(*arguments, **options):
-    raise OSError(errno.EMFILE, "Too many open files")
+    raise {error}
 
 
-port.Listener = refuse
+module.{name} = refuse
 """
-
-#: No thread is left for the server beside gRPC's.
-NO_THREADS = """
-from lucky_transport.rpc.workers.guarded_reader import GuardedReader
-
-
-def refuse(reader):
-    raise RuntimeError("can't start new thread")
-
-
-GuardedReader.start = refuse
-"""
-
-#: The same for a server of asyncio: no descriptor is left to read by.
-NO_READERS = """
-import errno
-
-import lucky_transport_stubs.aio.server
-
-
-def refuse(*arguments):
-    raise OSError(errno.EMFILE, "Too many open files")
-
-
-lucky_transport_stubs.aio.server.ServerLoopReader = refuse
-"""
+NO_DESCRIPTORS = REFUSING.format(
+    module="lucky_transport_stubs.server.port", name="Listener", error="OSError(24, 'Too many open files')"
+)
+NO_THREADS = REFUSING.format(
+    module="lucky_transport.rpc.workers.guarded_reader",
+    name="GuardedReader.start",
+    error='RuntimeError("can\'t start new thread")',
+)
+NO_READERS = REFUSING.format(
+    module="lucky_transport_stubs.aio.server", name="ServerLoopReader", error="OSError(24, 'Too many open files')"
+)
 
 
 def run(launch: Launch, tmp_path: Path, transport: str, program: str, **variables: str) -> str:
