@@ -8,11 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
 from typing import Any
 
-import pytest
-
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-
 import grpc
+import pytest
 
 from tests.support.waiting import until_in_loop
 

@@ -8,11 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
-
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-
 import grpc
+import pytest
 
 from lucky_transport.rpc.event_loop import LoopReader
 from lucky_transport_stubs import aio_channel as make_channel

@@ -8,11 +8,8 @@ import gc
 import threading
 from typing import Any, cast
 
-import pytest
-
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-
 import grpc
+import pytest
 
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.eventfd import EventFd

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-
 from lucky_transport.errors import PeerDied
 from lucky_transport_stubs.client.call_machine import CallMachine, Finish, Open, Pause
 from lucky_transport_stubs.client.prepared import PreparedCall

@@ -6,11 +6,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-import pytest
-
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-
 import grpc
+import pytest
 
 from lucky_transport.errors import ConfigError
 from lucky_transport_stubs.words import credentials as credentials_of_calls

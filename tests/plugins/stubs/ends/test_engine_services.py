@@ -7,15 +7,9 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
-
-from tests.support.stepping_program import stepping
-from tests.support.waiting import PATIENCE_S, until
-
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-
-import grpc
 
 import lucky_transport
 import lucky_transport_stubs
@@ -31,6 +25,8 @@ from lucky_transport.testing.streams_contract import StreamsContract
 from lucky_transport.testing.suite import TransportSuite
 from lucky_transport.transport import Capabilities
 from lucky_transport_grpc import _pb, connection
+from tests.support.stepping_program import stepping
+from tests.support.waiting import PATIENCE_S, until
 
 from .conftest import OurEnds, failure
 

@@ -6,16 +6,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, thread
 from typing import Any
 
-import pytest
-
-from tests.support.waiting import PATIENCE_S, until
-
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-
 import grpc
+import pytest
 
 import lucky_transport
 import lucky_transport_stubs
+from tests.support.waiting import PATIENCE_S, until
 
 from ..differential.ends import generic_handler
 from .conftest import OurEnds

@@ -10,11 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-
 import grpc
+import pytest
 
 import lucky_transport_stubs
 from lucky_transport.deadline import Deadline

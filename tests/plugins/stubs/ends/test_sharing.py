@@ -7,11 +7,8 @@ import re
 import threading
 from typing import Any
 
-import pytest
-
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-
 import grpc
+import pytest
 
 import lucky_transport_stubs
 from lucky_transport_stubs.client.subchannel import MOST_CALLS, Subchannel
