@@ -132,6 +132,10 @@ class Served:
         return said
 
 
+#: Serves at these addresses, with these further options of the launcher: `serve(*options, addresses=(...))`.
+Serve = Callable[..., Served]
+
+
 @pytest.fixture(params=[SYNC, AIO], ids=["threads", "asyncio"])
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     path = tmp_path / "server.py"
@@ -140,22 +144,22 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def serve(program: str, start_switched: Callable[..., Program]) -> Callable[..., Served]:
-    """Serve as under the launcher, whose options these are."""
+def serve(program: str, start_switched: Callable[..., Program]) -> Serve:
+    """Serve as under the launcher, with these further options."""
 
-    def serve(*options: str, addresses: tuple[str, ...]) -> Served:
-        return Served(start_switched(*options, command=[program, *addresses]))
+    def serve(*options: str, addresses: tuple[str, ...], transport: str = "shm") -> Served:
+        return Served(start_switched("--transport", transport, *options, command=[program, *addresses]))
 
     return serve
 
 
 @pytest.fixture
-def launch_server(program: str, start: Start) -> Callable[..., Served]:
-    """Serve under the launcher."""
+def launch_server(program: str, start: Start) -> Serve:
+    """Serve under the launcher, with these further options."""
 
-    def serve(*options: str, addresses: tuple[str, ...], **variables: str) -> Served:
+    def serve(*options: str, addresses: tuple[str, ...]) -> Served:
         command = [sys.executable, program, *addresses]
-        return Served(start(*options, command=command, stdin=subprocess.PIPE, **variables))
+        return Served(start("--transport", "shm", *options, command=command, stdin=subprocess.PIPE))
 
     return serve
 
@@ -176,11 +180,8 @@ def is_refused(target: str) -> bool:
     return caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_a_server_is_called_over_its_port_and_over_shared_memory(
-    launch_server: Callable[..., Served], name: str, port: int
-) -> None:
-    options = ("--transport", "shm", "--serve", f"127.0.0.1:{port}=shm://{name}")
-    served = launch_server(*options, addresses=(f"127.0.0.1:{port}",))
+def test_a_server_is_called_over_its_port_and_over_shared_memory(launch_server: Serve, name: str, port: int) -> None:
+    served = launch_server("--serve", f"127.0.0.1:{port}=shm://{name}", addresses=(f"127.0.0.1:{port}",))
     assert served.ports == [port]
     assert echo(f"127.0.0.1:{port}") == echo(f"shm://{name}") == echo(f"shm://{name}") == b"hello"
     said = served.end()
@@ -190,11 +191,8 @@ def test_a_server_is_called_over_its_port_and_over_shared_memory(
     assert is_refused(f"shm://{name}")
 
 
-def test_with_serve_only_nothing_listens_at_the_port(
-    launch_server: Callable[..., Served], name: str, port: int
-) -> None:
-    options = ("--transport", "shm", "--serve-only", "--serve", f"127.0.0.1:{port}=shm://{name}")
-    served = launch_server(*options, addresses=(f"[::]:{port}",))
+def test_with_serve_only_nothing_listens_at_the_port(launch_server: Serve, name: str, port: int) -> None:
+    served = launch_server("--serve-only", "--serve", f"127.0.0.1:{port}=shm://{name}", addresses=(f"[::]:{port}",))
     assert served.ports == [port]
     assert echo(f"shm://{name}") == b"hello"
     assert is_refused(f"127.0.0.1:{port}")
@@ -202,10 +200,8 @@ def test_with_serve_only_nothing_listens_at_the_port(
 
 
 @pytest.mark.parametrize("scheme", ["shm://", "127.0.0.1:"])
-def test_a_call_under_way_ends_well_when_its_server_stops(
-    serve: Callable[..., Served], name: str, port: int, scheme: str
-) -> None:
-    served = serve("--transport", "shm", "--serve", f"*=shm://{name}", addresses=(f"127.0.0.1:{port}",))
+def test_a_call_under_way_ends_well_when_its_server_stops(serve: Serve, name: str, port: int, scheme: str) -> None:
+    served = serve("--serve", f"*=shm://{name}", addresses=(f"127.0.0.1:{port}",))
     with connect(f"{scheme}{port if scheme.startswith('127') else name}") as channel:
         call = channel.unary_unary("/test.Test/Last").future(b"well", timeout=PATIENCE_S)
         assert served.process.stdout.readline() == "called\n"
@@ -214,8 +210,8 @@ def test_a_call_under_way_ends_well_when_its_server_stops(
 
 
 @pytest.mark.parametrize("only", [False, True])
-def test_port_0_keeps_the_number_that_it_became(serve: Callable[..., Served], name: str, only: bool) -> None:
-    options = ("--transport", "shm", *(["--serve-only"] if only else []), "--serve", f"*=shm://{name}_{{port}}")
+def test_port_0_keeps_the_number_that_it_became(serve: Serve, name: str, only: bool) -> None:
+    options = (*(["--serve-only"] if only else []), "--serve", f"*=shm://{name}_{{port}}")
     served = serve(*options, addresses=("127.0.0.1:0", "localhost:0"))
     assert len(set(served.ports)) == 2
     for port in served.ports:
@@ -225,8 +221,8 @@ def test_port_0_keeps_the_number_that_it_became(serve: Callable[..., Served], na
     served.end()
 
 
-def test_a_server_of_several_ports_is_reported_per_port(serve: Callable[..., Served], name: str) -> None:
-    served = serve("--transport", "shm", "--serve", f"*=shm://{name}_{{port}}", addresses=("127.0.0.1:0", "[::]:0"))
+def test_a_server_of_several_ports_is_reported_per_port(serve: Serve, name: str) -> None:
+    served = serve("--serve", f"*=shm://{name}_{{port}}", addresses=("127.0.0.1:0", "[::]:0"))
     one, other = served.ports
     for target in (f"shm://{name}_{one}", *[f"shm://{name}_{other}"] * 2, *[f"127.0.0.1:{one}"] * 3):
         assert echo(target) == b"hello"
@@ -237,18 +233,15 @@ def test_a_server_of_several_ports_is_reported_per_port(serve: Callable[..., Ser
     assert f"{both}\n             3  /test.Test/Echo\n" in said
 
 
-def test_unix_sockets_are_served_too(serve: Callable[..., Served], name: str, tmp_path: Path) -> None:
+def test_unix_sockets_are_served_too(serve: Serve, name: str, tmp_path: Path) -> None:
     path = tmp_path / "s.sock"
-    options = ("--transport", "shm", "--serve", f"unix:{path}=shm://{name}")
-    served = serve(*options, addresses=(f"unix:{path}", f"unix-abstract:{name}"))
+    served = serve("--serve", f"unix:{path}=shm://{name}", addresses=(f"unix:{path}", f"unix-abstract:{name}"))
     assert echo(f"unix:{path}") == echo(f"shm://{name}") == echo(f"unix-abstract:{name}") == b"hello"
     assert f"server unix-abstract:{name} is served over gRPC only: the map does not name it" in served.end()
 
 
-def test_with_the_transport_grpc_calls_are_counted_and_nothing_is_moved(
-    serve: Callable[..., Served], name: str, port: int
-) -> None:
-    served = serve("--transport", "grpc", "--map", f"*=shm://{name}", addresses=(f"127.0.0.1:{port}",))
+def test_with_the_transport_grpc_calls_are_counted_and_nothing_is_moved(serve: Serve, name: str, port: int) -> None:
+    served = serve("--map", f"*=shm://{name}", addresses=(f"127.0.0.1:{port}",), transport="grpc")
     assert echo(f"127.0.0.1:{port}") == b"hello"
     assert is_refused(f"shm://{name}")
     said = served.end()
@@ -257,10 +250,8 @@ def test_with_the_transport_grpc_calls_are_counted_and_nothing_is_moved(
 
 
 @pytest.mark.parametrize("only", [False, True], ids=["beside", "only"])
-def test_several_processes_at_one_port_share_the_load(
-    serve: Callable[..., Served], name: str, port: int, only: bool
-) -> None:
-    options = ("--transport", "shm", *(["--serve-only"] if only else []), "--serve", f"*=shm://{name}")
+def test_several_processes_at_one_port_share_the_load(serve: Serve, name: str, port: int, only: bool) -> None:
+    options = (*(["--serve-only"] if only else []), "--serve", f"*=shm://{name}")
     addresses = (f"127.0.0.1:{port}", f"[::]:{port}", f"localhost:{port}")
     servers = [serve(*options, addresses=(address,)) for address in addresses]
     for _ in range(60):
@@ -274,12 +265,9 @@ def test_several_processes_at_one_port_share_the_load(
     assert is_refused(f"shm://{name}")
 
 
-def test_of_two_ports_at_one_endpoint_the_second_stays_on_grpc(
-    serve: Callable[..., Served], name: str, port: int
-) -> None:
-    options = ("--transport", "shm", "--serve", f"*=shm://{name}")
-    first = serve(*options, addresses=(f"127.0.0.1:{port}",))
-    second = serve(*options, addresses=("127.0.0.1:0",))
+def test_of_two_ports_at_one_endpoint_the_second_stays_on_grpc(serve: Serve, name: str, port: int) -> None:
+    first = serve("--serve", f"*=shm://{name}", addresses=(f"127.0.0.1:{port}",))
+    second = serve("--serve", f"*=shm://{name}", addresses=("127.0.0.1:0",))
     said = f"is served over gRPC only: Failed to bind to address shm://{name}: the process of pid"
     assert echo(f"shm://{name}") == b"hello"
     assert said in second.end()

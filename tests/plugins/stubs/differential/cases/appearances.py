@@ -27,16 +27,11 @@ def of_a_channel_and_a_server(ends: Ends) -> Record:
         }
 
 
-@case
-def of_a_channel_and_a_server_at_work(ends: Ends) -> Record:
-    gate, there = ends.gate(), ends.gate()
-
-    def wait(request: bytes, context: Any) -> bytes:
-        there.set()
-        gate.wait(PATIENCE_S)
-        return request
-
-    server, target = ends.server(generic_handler({"Method": method_handler("unary_unary", wait)})), ends.address()
+@each((THREADS,))
+async def of_a_channel_and_a_server_at_work(ends: OverThreads) -> Record:
+    held, target = Held(ends), ends.address()
+    behaviour = ends.behaviour("unary_unary", held.answer)
+    server = ends.server(generic_handler({"Method": method_handler("unary_unary", behaviour)}))
     server.add_insecure_port(target)
     stages = [server._state.stage.name]
     server.start()
@@ -46,10 +41,10 @@ def of_a_channel_and_a_server_at_work(ends: Ends) -> Record:
     state = channel._connectivity_state
     seen = [state.connectivity, state.channel.target() == channel._channel.target()]
     call = channel.unary_unary(path()).future(b"request", timeout=PATIENCE_S)
-    there.wait(PATIENCE_S)
+    await held.begun.happened()
     over = server.stop(PATIENCE_S)
     stages.append(server._state.stage.name)
-    gate.set()
+    held.let_go()
     call.result()
     over.wait(PATIENCE_S)
     stages.append(server._state.stage.name)
