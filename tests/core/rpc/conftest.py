@@ -1,9 +1,7 @@
 """A pair of ends with the handlers that the tests of calls use."""
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from contextlib import ExitStack
 
 import pytest
 
@@ -72,42 +70,10 @@ HANDLERS = {f"/t/{handler.__name__}": handler for handler in (echo, count, total
 @pytest.fixture
 def open_pair() -> Iterator[Callable[..., CallPair]]:
     """Return a function that makes pairs; they are closed after the test."""
-    pairs: list[CallPair] = []
-
-    def make(**options: Any) -> CallPair:
-        pairs.append(CallPair(HANDLERS, **options))
-        return pairs[-1]
-
-    yield make
-    for pair in pairs:
-        pair.close()
+    with ExitStack() as opened:
+        yield lambda **options: opened.enter_context(CallPair(HANDLERS, **options))
 
 
 @pytest.fixture
 def pair(open_pair: Callable[..., CallPair]) -> CallPair:
     return open_pair()
-
-
-class Interrupted(Exception):
-    """What a signal handler raises."""
-
-
-@pytest.fixture
-def start_interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
-    """Return a context in which this thread starts another, and a signal handler raises as soon as that one runs."""
-
-    @contextmanager
-    def interrupted() -> Iterator[None]:
-        start, this = threading.Thread.start, threading.current_thread()
-
-        def strike(thread: threading.Thread) -> None:
-            start(thread)
-            if threading.current_thread() is this:
-                raise Interrupted
-
-        with monkeypatch.context() as patched:
-            patched.setattr(threading.Thread, "start", strike)
-            with pytest.raises(Interrupted):
-                yield
-
-    return interrupted

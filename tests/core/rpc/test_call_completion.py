@@ -4,7 +4,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -24,8 +24,9 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.flow_control import LATEST
 from lucky_transport.rpc.lifecycle import Shape
 from tests.core.rpc.conftest import hang
-from tests.support.interrupted_moments import Interrupted, interrupted_at
+from tests.support.interrupted_moments import Interrupted, interrupted_at, interrupted_start
 from tests.support.memory_pipe import CallPair
+from tests.support.resources import threads_of
 from tests.support.waiting import PATIENCE_S, soon, until
 
 HEADERS = (("where", "here"), ("raw-bin", b"\x00\xff"))
@@ -142,7 +143,7 @@ def test_a_call_ends_though_no_thread_waits_and_keeps_no_program_alive(pair: Cal
     ends = [ended(pair, call) for call in calls]
     assert all(over.wait(PATIENCE_S) for over in ends)
     assert [call.try_recv() for call in calls] == [b"%d" % number for number in range(20)]
-    assert {thread.daemon for thread in threading.enumerate() if thread.name == "call completion"} == {True}
+    assert {thread.daemon for thread in threads_of("call completion")} == {True}
 
 
 def test_the_deadline_of_such_a_call_is_kept(pair: CallPair) -> None:
@@ -178,21 +179,16 @@ def test_the_completion_thread_and_waiting_threads_share_the_reading(pair: CallP
     assert all(over.wait(PATIENCE_S) for over in ends)
 
 
-def test_a_signal_handler_that_raises_while_the_thread_starts_brings_no_second_one(
-    pair: CallPair, start_interrupted: Callable[[], AbstractContextManager[None]]
-) -> None:
-    def threads() -> list[threading.Thread]:
-        return [thread for thread in threading.enumerate() if thread.name == "call completion"]
-
-    until(lambda: not threads())  # those of other tests
+def test_a_signal_handler_that_raises_while_the_thread_starts_brings_no_second_one(pair: CallPair) -> None:
+    until(lambda: not threads_of("call completion"))  # those of other tests
     call = pair.client.open("/t/hang", shape=Shape.UNARY)
-    with start_interrupted():
+    with interrupted_start(Interrupted), pytest.raises(Interrupted):
         pair.client.on_end(call, lambda: None)
-    until(threads)
+    until(lambda: threads_of("call completion"))
     first = ended(pair, call)
     ends = [ended(pair, pair.client.open("/t/echo", b"x", shape=Shape.UNARY)) for _ in range(20)]
     assert all(over.wait(PATIENCE_S) for over in ends)
-    until(lambda: len(threads()) == 1)
+    until(lambda: len(threads_of("call completion")) == 1)
     call.cancel()
     assert first.wait(PATIENCE_S)
 

@@ -4,6 +4,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest.mock import Mock
 
@@ -26,6 +27,7 @@ from lucky_transport.errors import (
 from lucky_transport.messages.methods import method
 from lucky_transport.rpc import typed
 from lucky_transport.rpc.lifecycle import Shape
+from tests.core.rpc.conftest import echo
 from tests.support.memory_pipe import CallPair
 from tests.support.waiting import PATIENCE_S, soon, until
 
@@ -42,11 +44,6 @@ def rest_of(call: Any) -> list[bytes]:
 
 @given(sizes=st.lists(st.integers(0, 40_000), max_size=12))
 def test_items_of_any_size_come_back_whole_through_a_small_ring(sizes: list[int]) -> None:
-    def echo(call: Any) -> None:
-        while (item := call.recv()) is not None:
-            call.send(item)
-        call.finish()
-
     sent = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
     with CallPair({"/t/echo": echo}, capacity=4096) as pair:
         call = pair.client.open("/t/echo", shape=Shape.BIDIRECTIONAL)
@@ -127,49 +124,29 @@ def test_an_unanswered_call_ends_at_its_deadline_and_its_handler_is_told(pair: C
     assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
 
 
-def test_a_server_that_reads_nothing_for_ever_is_no_hang(open_pair: Callable[..., CallPair]) -> None:
-    pair = open_pair(capacity=8192)
-    pair.client.unary("/t/echo", b"", soon())
-    pair.pause()
-    with pytest.raises(PeerTimeout, match="the ring is full"):
-        pair.client.unary("/t/echo", bytes(50_000), Deadline(0.2))
-    pair.go_on()
-    assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
-
-
 # --- cancel ---
 
 
 def test_cancel_reaches_a_thread_whose_records_another_one_reads(pair: CallPair) -> None:
     leading = pair.client.open("/t/hang")
     following = pair.client.open("/t/hang", shape=Shape.CLIENT_STREAM)
-    ended: list[str] = []
-
-    def wait_for(use: Callable[[], object], name: str) -> None:
-        with pytest.raises(Cancelled):
-            use()
-        ended.append(name)
-
-    uses = ((leading.recv, "one"), (lambda: following.send(b"never granted"), "other"))
-    threads = [threading.Thread(target=wait_for, args=args) for args in uses]
-    for thread in threads:
-        thread.start()
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(leading.recv)
         time.sleep(0.03)
-    following.cancel()
-    threads[1].join(PATIENCE_S)
-    assert ended == ["other"]
-    leading.cancel()
-    threads[0].join(PATIENCE_S)
-    assert ended == ["other", "one"]
+        other = pool.submit(following.send, b"never granted")
+        time.sleep(0.03)
+        following.cancel()
+        assert isinstance(other.exception(PATIENCE_S), Cancelled)
+        assert not waiting.done()
+        leading.cancel()
+        assert isinstance(waiting.exception(PATIENCE_S), Cancelled)
 
 
-def test_a_call_cancelled_in_the_middle_of_a_long_message_leaves_no_piece_behind(
-    open_pair: Callable[..., CallPair],
-) -> None:
+def test_a_long_message_that_is_not_read_in_time_leaves_no_piece_behind(open_pair: Callable[..., CallPair]) -> None:
     pair = open_pair(capacity=8192)
     pair.client.unary("/t/echo", b"", soon())
     pair.pause()
-    with pytest.raises(PeerTimeout):
+    with pytest.raises(PeerTimeout, match="the ring is full"):
         pair.client.unary("/t/echo", bytes(100_000), Deadline(0.1))
     pair.go_on()
     assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
@@ -193,28 +170,17 @@ def test_a_cancel_reaches_the_engine_once_a_full_pipe_has_free_space(open_pair: 
 # --- the end of the connection ---
 
 
-@pytest.mark.parametrize("ending", ["death", "close"])
-def test_the_end_of_the_connection_ends_every_call_at_once(pair: CallPair, ending: str) -> None:
-    found: list[type[Exception]] = []
+@pytest.mark.parametrize(("ending", "error"), [("death", PeerDied), ("close", ClosedError)])
+def test_the_end_of_the_connection_ends_every_call_at_once(pair: CallPair, ending: str, error: type[Exception]) -> None:
+    def ask(number: int) -> object:
+        return pair.client.open("/t/hang").recv(soon()) if number % 2 else pair.client.unary("/t/hang", b"", soon())
 
-    def ask(streaming: bool) -> None:
-        try:
-            if streaming:
-                pair.client.open("/t/hang").recv(soon())
-            else:
-                pair.client.unary("/t/hang", b"", soon())
-        except Exception as error:
-            found.append(type(error))
-
-    threads = [threading.Thread(target=ask, args=(number % 2 == 0,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    until(lambda: len(pair.begun) == 6)
-    pair.server_pipe.die() if ending == "death" else pair.client.close()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    assert found == [PeerDied if ending == "death" else ClosedError] * 6
-    with pytest.raises((PeerDied, ClosedError)):
+    with ThreadPoolExecutor(6) as pool:
+        calls = [pool.submit(ask, number) for number in range(6)]
+        until(lambda: len(pair.begun) == 6)
+        pair.server_pipe.die() if ending == "death" else pair.client.close()
+        assert [type(call.exception(PATIENCE_S)) for call in calls] == [error] * 6
+    with pytest.raises(error):
         pair.client.unary("/t/echo", b"", soon())
 
 

@@ -17,7 +17,7 @@ from lucky_transport.errors import PeerDied, TransportError
 from lucky_transport.rpc.event_loop import LoopCondition, LoopReader
 from lucky_transport.rpc.leader_followers import LeaderFollowers
 from lucky_transport.shm.eventfd import EventFd
-from tests.support.interrupted_moments import interrupted_at
+from tests.support.interrupted_moments import Interrupted, interrupted_at
 from tests.support.waiting import PATIENCE_S
 
 #: Calls that a thread makes flat out: enough for every change of leaders.
@@ -219,10 +219,6 @@ def test_a_thread_that_only_polls_wakes_those_whose_answers_it_found(wire: Wire,
         return True
 
     assert all(in_threads(8, call))
-
-
-class Interrupted(Exception):
-    """What a signal handler raises."""
 
 
 @pytest.mark.parametrize("may_be_done_again", [True, False])

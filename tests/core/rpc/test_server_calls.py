@@ -4,6 +4,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -113,23 +114,11 @@ def test_close_ends_every_call_with_its_reason() -> None:
     bench = Bench()
     bench.feed(Kind.REQUEST, 1, **STREAM)
     bench.feed(Kind.REQUEST, 2, streams=int(Shape.CLIENT_STREAM))
-    found: list[str] = []
-
-    def wait_for(wait: Any) -> None:
-        try:
-            wait()
-        except ClosedError as error:
-            found.append(str(error))
-
     stream, reader = bench.began
-    waits = (lambda: [stream.send(b"") for _ in range(9)], reader.recv)
-    threads = [threading.Thread(target=wait_for, args=(wait,)) for wait in waits]
-    for thread in threads:
-        thread.start()
-    bench.calls.close(ClosedError("the engine is closing"))
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    assert found == ["the engine is closing"] * 2
+    with ThreadPoolExecutor(2) as pool:
+        waits = [pool.submit(lambda: [stream.send(b"") for _ in range(9)]), pool.submit(reader.recv)]
+        bench.calls.close(ClosedError("the engine is closing"))
+        assert [str(wait.exception(PATIENCE_S)) for wait in waits] == ["the engine is closing"] * 2
     with pytest.raises(ClosedError):
         bench.calls.feed()
 
@@ -226,20 +215,12 @@ def test_what_still_waits_when_the_call_is_answered_is_released(
     bench = Bench()
     bench.feed(Kind.REQUEST, **request_)
     call = bench.began[0]
-    found: list[Any] = []
-
-    def wait() -> None:
-        try:
-            found.append(use(call))
-        except LocalProtocolError as error:
-            found.append("is ended" in str(error))
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    thread.join(0.05)
-    call.finish(b"enough" * (use is ServerCall.recv))
-    thread.join(PATIENCE_S)
-    assert found == [None if use is ServerCall.recv else True]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(use, call)
+        time.sleep(0.05)
+        call.finish(b"enough" * (use is ServerCall.recv))
+        answer = waiting.exception(PATIENCE_S) or waiting.result()
+    assert answer is None if use is ServerCall.recv else "is ended" in str(answer)
 
 
 def test_what_is_done_at_the_end_of_a_call_delays_no_answer() -> None:

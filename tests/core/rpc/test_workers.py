@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import ExitStack, closing
 from queue import SimpleQueue
 from typing import Any
 
@@ -16,18 +16,14 @@ from lucky_transport.errors import Busy
 from lucky_transport.rpc.workers.adaptive_executor import LONG_NS, QUICK_NS, AdaptiveExecutor, CountedPool, RunTimeStats
 from lucky_transport.rpc.workers.guarded_reader import GuardedReader
 from lucky_transport.rpc.workers.worker_pool import WorkerPool
-from tests.core.test_fork import in_a_child
-from tests.support.waiting import PATIENCE_S, soon, until
+from tests.support.interrupted_moments import Interrupted, interrupted_start
+from tests.support.resources import threads_of
+from tests.support.waiting import PATIENCE_S, in_a_child, soon, until
 
 
 def _wait(running: threading.Semaphore, release: threading.Event) -> None:
     running.release()
     release.wait(PATIENCE_S)
-
-
-def _note(seen: set[int], done: threading.Event) -> None:
-    seen.add(threading.get_ident())
-    done.set()
 
 
 def test_no_more_than_the_limit_run_and_wait() -> None:
@@ -48,7 +44,7 @@ def test_a_thread_is_kept_for_the_next_task() -> None:
     seen: set[int] = set()
     for _ in range(20):
         done = threading.Event()
-        workers.run(lambda done=done: _note(seen, done))
+        workers.run(lambda done=done: (seen.add(threading.get_ident()), done.set()))
         assert done.wait(PATIENCE_S)
         time.sleep(0.002)
     assert len(seen) < 5
@@ -100,11 +96,9 @@ def test_where_no_thread_can_be_started_a_task_waits_for_one_that_runs_or_is_ref
     second.close(5)
 
 
-def test_a_signal_handler_that_raises_while_a_thread_starts_brings_no_second_one(
-    start_interrupted: Callable[[], AbstractContextManager[None]],
-) -> None:
+def test_a_signal_handler_that_raises_while_a_thread_starts_brings_no_second_one() -> None:
     workers, done = WorkerPool("interrupted testers", 1, waiting=5), threading.Event()
-    with start_interrupted():
+    with interrupted_start(Interrupted), pytest.raises(Interrupted):
         workers.run(lambda: None)
     until(lambda: threads_of("interrupted testers"))
     workers.run(done.set)
@@ -138,10 +132,6 @@ def test_a_forked_child_has_threads_of_its_own_and_none_of_the_tasks() -> None:
     assert in_a_child(works)
     release.set()
     workers.close(PATIENCE_S)
-
-
-def threads_of(pool: str) -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == pool]
 
 
 #: Quick runs after which a new method is trusted, and more.
@@ -199,15 +189,8 @@ class Desk:
 
 @pytest.fixture
 def open_desk() -> Iterator[Callable[[int], Desk]]:
-    desks: list[Desk] = []
-
-    def make(threads: int) -> Desk:
-        desks.append(Desk(threads))
-        return desks[-1]
-
-    yield make
-    for desk in desks:
-        desk.close()
+    with ExitStack() as opened:
+        yield lambda threads: opened.enter_context(closing(Desk(threads)))
 
 
 @pytest.fixture

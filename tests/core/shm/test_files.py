@@ -5,7 +5,6 @@ import fcntl
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,8 +14,8 @@ import pytest
 from lucky_transport.shm.files import file_watch, lockfile
 from lucky_transport.shm.files.file_watch import FileWatch
 from lucky_transport.shm.files.liveness import Peer, start_time
-from tests.core.test_fork import in_a_child
-from tests.support.waiting import until
+from tests.support.command import python
+from tests.support.waiting import in_a_child, until
 
 
 def test_this_process_lives_and_has_a_start_time() -> None:
@@ -59,8 +58,7 @@ print(lock is not None, lockfile.holder(sys.argv[1], lockfile.ENGINE))
 
 def _acquired_elsewhere(path: str) -> tuple[bool, int]:
     """Return whether another process, which has ended, got it, and who held it then."""
-    done = subprocess.run([sys.executable, "-c", ACQUIRE, path], capture_output=True, text=True, check=True)
-    got, pid = done.stdout.split()
+    got, pid = python("-c", ACQUIRE, path, check=True).stdout.split()
     return got == "True", int(pid)
 
 
@@ -70,9 +68,7 @@ def test_a_place_that_a_process_has_is_given_to_no_other_until_it_is_released(tm
     lock = lockfile.acquire(path, lockfile.ENGINE)
     assert lock is not None
     assert not lockfile.acquire(path, lockfile.ENGINE)  # not even this process takes it twice
-    if not (pid := os.fork()):
-        os._exit(0 if lockfile.holder(path, lockfile.ENGINE) == os.getppid() else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert in_a_child(lambda: lockfile.holder(path, lockfile.ENGINE) == os.getppid())
     assert _acquired_elsewhere(path) == (False, os.getpid())  # a forked child releases nothing
     lock.release()
     assert _acquired_elsewhere(path)[0]

@@ -32,7 +32,7 @@ from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.handshake import ClientHello, ServerHello
 from lucky_transport.shm.listener.listener import MAX_CLIENTS, Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
-from tests.core.shm.conftest import Connect, Start, advance_until, assert_refused_in_a_child, hung_up, knock
+from tests.core.shm.conftest import Connect, Start, advance_until, assert_refused_in_a_child, hung_up, knock, meet
 from tests.support.waiting import soon
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
@@ -176,13 +176,8 @@ def test_many_silent_clients_do_not_keep_an_honest_one_out(tmp_path: Path) -> No
             silent.append(knock(listener.path))
             listener.advance()
         assert sum(hung_up(connection) for connection in silent) >= 60
-        met: list[MemfdPipe] = []
-        thread = threading.Thread(target=lambda: met.append(connect_pipe("demo", Deadline(10), directories=[tmp_path])))
-        thread.start()
-        for pipe in advance_until(listener, lambda: bool(met)):
+        for pipe in meet(tmp_path, listener.advance):
             pipe.close()
-        thread.join()
-        met[0].close()
         for connection in silent:
             connection.close()
 
@@ -367,14 +362,13 @@ def test_a_directory_that_others_may_enter_is_refused(tmp_path: Path) -> None:
     (tmp_path / "open").chmod(0o755)
     (tmp_path / "link").symlink_to(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"not a directory that only you can enter \(owner \d+, mode 0755\); .*chmod"):
-        private_directory(tmp_path / "open")
-    with pytest.raises(ConfigError, match="not a directory that only you can enter"):
-        private_directory(tmp_path / "link")
-    with pytest.raises(ConfigError, match="cannot be used for sockets"):
-        private_directory(tmp_path / "file")
-    with pytest.raises(ConfigError, match="cannot be used for sockets"):
-        private_directory(tmp_path / "no" / "where")
+    for name, text in (
+        ("open", r"not a directory that only you can enter \(owner \d+, mode 0755\); .*chmod"),
+        ("link", "not a directory that only you can enter"),
+        *((name, "cannot be used for sockets") for name in ("file", "no/where")),
+    ):
+        with pytest.raises(ConfigError, match=text):
+            private_directory(tmp_path / name)
 
 
 @pytest.mark.parametrize("length", [1, 80, 200])

@@ -1,8 +1,6 @@
 """What a peer or a caller may do to the native types without crashing or hanging this process."""
 
 import gc
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -17,18 +15,11 @@ from lucky_transport import native
 from lucky_transport.shm.segment.channel import Result
 from lucky_transport.shm.wait import PEER_WAKES
 from tests.core.shm.test_channels import ACTION, PARK_ENGINE, PARK_FRAME, STILL, a_client, an_engine
+from tests.support.command import python
 from tests.support.waiting import PATIENCE_S
 
 BLOCK = 2
 LONGEST_NS = 2**63 - 1
-
-
-def _run(code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False
-    )
-    assert done.returncode == 0, f"exit {done.returncode}: {done.stderr}"
-    return done.stdout
 
 
 _SWEEP = """
@@ -73,7 +64,8 @@ print(checked)
 
 
 def test_no_member_of_a_native_type_works_before_its_initialisation() -> None:
-    assert int(_run(_SWEEP)) > 60
+    done = python("-c", _SWEEP)
+    assert int(done.stdout) > 60, done.stderr
 
 
 @pytest.mark.parametrize(

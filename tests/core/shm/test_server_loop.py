@@ -3,7 +3,7 @@
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,11 @@ from lucky_transport.shm.listener import connecting
 from lucky_transport.shm.listener.connecting import connect_pipe
 from lucky_transport.shm.listener.handshake import ClientHello
 from lucky_transport.shm.listener.listener import Listener
+from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.listener.server_loop import ServerLoop, ServerThread
 from tests.core.shm.conftest import meet
 from tests.support.memory_pipe import CallPair
+from tests.support.resources import threads_of
 from tests.support.waiting import PATIENCE_S, soon, until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
@@ -36,6 +38,7 @@ class Desk:
         self.began: list[ServerCall] = []
         self.left: list[str] = []
         self.ended = threading.Event()
+        self.opened = ExitStack()
         self.folder = folder
         listener = Listener("demo", directory=folder, ring_bytes=16 << 10)
         server_loop = ServerLoop(
@@ -51,20 +54,25 @@ class Desk:
         else:
             self.began.append(call)
 
+    def connect(self, deadline: Deadline | None = None) -> MemfdPipe:
+        """Return the pipe of a client, which is closed with the test."""
+        return self.opened.enter_context(closing(connect_pipe("demo", deadline or soon(), directories=[self.folder])))
+
     def dial(self) -> ClientCalls:
-        return ClientCalls(connect_pipe("demo", Deadline(PATIENCE_S), directories=[self.folder]), backend="shm")
+        return self.opened.enter_context(closing(ClientCalls(self.connect(), backend="shm")))
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     served = Desk(tmp_path)
-    yield served
+    served.thread.start()
+    with served.opened:
+        yield served
     served.thread.close()
-    assert "desk" not in [thread.name for thread in threading.enumerate()]
+    assert not threads_of("desk")
 
 
 def test_every_client_is_served_under_a_name_of_its_own(desk: Desk) -> None:
-    desk.thread.start()
     clients = [desk.dial() for _ in range(3)]
     names = {client.unary("/t/echo", b"", soon()) for client in clients}
     assert len(names) == 3
@@ -75,8 +83,7 @@ def test_every_client_is_served_under_a_name_of_its_own(desk: Desk) -> None:
 
 
 def test_a_client_that_is_gone_is_forgotten_and_its_calls_end(desk: Desk) -> None:
-    desk.thread.start()
-    pipe = connect_pipe("demo", soon(), directories=[desk.folder])
+    pipe = desk.connect()
     ClientCalls(pipe).open("/t/wait")
     until(lambda: desk.began)
     pipe.close()  # as its end does; what a kill ends is a matter of the pipe
@@ -87,46 +94,37 @@ def test_a_client_that_is_gone_is_forgotten_and_its_calls_end(desk: Desk) -> Non
 
 
 def test_a_client_that_writes_garbage_is_dropped_and_the_others_are_not(desk: Desk) -> None:
-    desk.thread.start()
-    good, bad = desk.dial(), connect_pipe("demo", soon(), directories=[desk.folder])
+    good, bad = desk.dial(), desk.connect()
     bad.try_push(b"garbage!")
     until(lambda: desk.left)
     assert good.unary("/t/echo", b"x", soon()).startswith(b"x")
-    good.close()
-    bad.close()
 
 
 def test_a_client_that_reads_no_answers_holds_nobody_up(desk: Desk) -> None:
-    desk.thread.start()
     good, lazy = desk.dial(), desk.dial()
     for _ in range(400):
         lazy.open("/t/echo", bytes(1000), may_wait=False)
     for _ in range(20):
         assert good.unary("/t/echo", b"x", soon()).startswith(b"x")
-    good.close()
-    lazy.close()
 
 
 def test_with_a_grace_calls_under_way_are_let_come_to_their_end(desk: Desk) -> None:
-    desk.thread.start()
     client = desk.dial()
     call = client.open("/t/wait")
     until(lambda: desk.began)
     desk.thread.stop(PATIENCE_S)
     assert not desk.ended.wait(0.05)
     with pytest.raises(NotReachable):
-        connect_pipe("demo", Deadline(0), directories=[desk.folder])
+        desk.connect(Deadline(0))
     desk.began[0].send(b"item")
     desk.began[0].finish()
     assert desk.ended.wait(PATIENCE_S)
     assert (call.recv(), call.recv()) == (b"item", None)
     with pytest.raises(ClosedError, match="the desk is closing"):
         client.unary("/t/echo", b"", soon())
-    client.close()
 
 
 def test_after_the_grace_calls_are_ended_and_a_second_stop_can_only_shorten_it(desk: Desk) -> None:
-    desk.thread.start()
     client = desk.dial()
     call = client.open("/t/wait")
     until(lambda: desk.began)
@@ -136,33 +134,29 @@ def test_after_the_grace_calls_are_ended_and_a_second_stop_can_only_shorten_it(d
         call.recv(soon())
     assert desk.ended.wait(PATIENCE_S)
     assert desk.began[0].is_ended
-    client.close()
 
 
-def test_what_was_never_started_ends_at_once(desk: Desk) -> None:
+def test_what_was_never_started_ends_at_once(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
     desk.thread.stop(PATIENCE_S)
     with pytest.raises(NotReachable):
-        connect_pipe("demo", Deadline(0), directories=[desk.folder])
+        desk.connect(Deadline(0))
 
 
 def test_a_bug_ends_the_thread_and_its_clients_know_it(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    desk.thread.start()
     client = desk.dial()
     with pytest.raises(TransportError, match="the desk is closing"):
         client.unary("/t/bug", b"", soon())
     assert desk.ended.wait(PATIENCE_S)
     assert "a bug" in caplog.text
-    client.close()
 
 
 def test_the_thread_keeps_the_deadlines_of_watched_calls(desk: Desk) -> None:
-    desk.thread.start()
     client = desk.dial()
     client.open("/t/wait", deadline=Deadline(0.1))  # nobody waits for it, so nobody tells the server
     until(lambda: desk.began)
     desk.thread.deadline_timer.watch(desk.began[0])
     until(lambda: desk.began[0].is_ended)
-    client.close()
 
 
 def test_in_an_event_loop_it_looks_without_waiting(tmp_path: Path) -> None:
@@ -175,12 +169,10 @@ def test_in_an_event_loop_it_looks_without_waiting(tmp_path: Path) -> None:
     listener = Listener("demo", directory=tmp_path)
     server_loop = ServerLoop(listener, lambda pipe, caller: ServerCalls(pipe, begin, caller=caller))
     assert not server_loop.look()
-    results: list[bytes] = []
 
     def ask() -> None:
-        client = ClientCalls(connect_pipe("demo", soon(), directories=[tmp_path]))
-        results.append(client.unary("/t/echo", b"", soon()))
-        client.close()
+        with closing(ClientCalls(connect_pipe("demo", soon(), directories=[tmp_path]))) as client:
+            client.unary("/t/echo", b"", soon())
 
     asking = threading.Thread(target=ask)
     asking.start()
