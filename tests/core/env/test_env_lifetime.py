@@ -4,8 +4,6 @@ import gc
 import itertools
 import os
 import pickle
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Generator
 from typing import Any
@@ -25,9 +23,10 @@ from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.process import EngineProcess
 from lucky_transport.transport import Frame
-from tests.core.test_fork import in_a_child
+from tests.support.command import python
 from tests.support.interrupted_moments import Interrupted, interrupted_at, interrupted_start
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.resources import threads_of
+from tests.support.waiting import in_a_child, until
 
 
 class Owner:
@@ -251,9 +250,7 @@ def test_a_program_that_forgets_to_close_leaves_no_engine_process_behind() -> No
         "env = VectorEnv(InprocTransport(Host(ToyEngine(1))), owner=process); env.reset()\n"
         "print(process.pid)"
     )
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
-    )
+    ended = python("-W", "error", "-c", program, check=True)
     assert ended.stderr == ""
     with pytest.raises(ProcessLookupError):
         os.kill(int(ended.stdout), 0)
@@ -274,15 +271,11 @@ def some(env: VectorEnv) -> None:
     env.send(ACTIONS[:3], np.arange(3))
 
 
-def all_of(env: VectorEnv) -> None:
-    env.send(ACTIONS)
-
-
 @pytest.mark.parametrize(
     ("before", "work"),
     [
         pytest.param(None, some, id="send"),
-        pytest.param(all_of, lambda env: env.recv(2), id="recv"),
+        pytest.param(lambda env: env.send(ACTIONS), lambda env: env.recv(2), id="recv"),
         pytest.param(None, lambda env: env.step(ACTIONS), id="step"),
         pytest.param(None, lambda env: env.step_async(ACTIONS), id="step_async"),
         pytest.param(lambda env: env.step_async(ACTIONS), lambda env: env.step_wait(), id="step_wait"),
@@ -312,12 +305,10 @@ def test_a_reset_follows_an_interrupt_at_any_moment(
 
 
 def test_an_interrupt_in_the_start_of_the_first_steps_leaves_one_thread_that_holds_the_engine() -> None:
-    def holding() -> list[threading.Thread]:
-        return [
-            thread for thread in threading.enumerate() if thread.name.startswith("env steps") and thread not in others
-        ]
+    def holding() -> set[threading.Thread]:
+        return set(threads_of("env steps")) - others
 
-    others = [thread for thread in threading.enumerate() if thread.name.startswith("env steps")]
+    others = set(threads_of("env steps"))
     with api.make("toy", ENVS, transport="inproc", options={"parallel_envs": 3}) as env:
         env.reset()
         with interrupted_start(Interrupted), pytest.raises(Interrupted):

@@ -17,6 +17,8 @@ from lucky_transport.process import unique_name
 from tests.core.test_fork import in_a_child
 from tests.support.fake_cuda import FakeDriver, FakeEvent, FakeStream, FakeTorch
 
+pytestmark = pytest.mark.usefixtures("torch", "driver")
+
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
@@ -76,14 +78,14 @@ def step(env: VectorEnv) -> NDArray[Any]:
 # -- the CPU
 
 
-def test_on_the_cpu_a_copying_env_gives_a_tensor_of_its_own(env: VectorEnv, torch: FakeTorch) -> None:
+def test_on_the_cpu_a_copying_env_gives_a_tensor_of_its_own(env: VectorEnv) -> None:
     expected, _ = env.reset(seed=1)
     tensor = env.observations_torch("cpu")
     step(env)
     np.testing.assert_array_equal(tensor.numpy(), expected)
 
 
-def test_on_the_cpu_an_env_of_views_gives_the_memory_of_the_frame(endpoint: str, torch: FakeTorch) -> None:
+def test_on_the_cpu_an_env_of_views_gives_the_memory_of_the_frame(endpoint: str) -> None:
     with api.make(endpoint=endpoint, copy=False) as env:
         view, _ = env.reset(seed=1)
         tensor = env.observations_torch("cpu")
@@ -92,9 +94,7 @@ def test_on_the_cpu_an_env_of_views_gives_the_memory_of_the_frame(endpoint: str,
 
 
 @pytest.mark.parametrize(("transport", "mode"), [("inproc", "NextStep"), ("inproc", "SameStep"), ("shm", "NextStep")])
-def test_it_shows_the_newest_frame_of_resets_steps_and_awaited_steps(
-    transport: str, mode: str, torch: FakeTorch
-) -> None:
+def test_it_shows_the_newest_frame_of_resets_steps_and_awaited_steps(transport: str, mode: str) -> None:
     with api.make("toy", 2, transport=transport, autoreset_mode=mode, options={"episode_steps": 3}) as env:
         np.testing.assert_array_equal(env.reset(seed=2)[0], env.observations_torch("cpu").numpy())
         for _ in range(7):
@@ -103,7 +103,7 @@ def test_it_shows_the_newest_frame_of_resets_steps_and_awaited_steps(
         np.testing.assert_array_equal(env.step_wait()[0], env.observations_torch("cpu").numpy())
 
 
-def test_a_device_of_another_kind_gets_a_copy(env: VectorEnv, torch: FakeTorch) -> None:
+def test_a_device_of_another_kind_gets_a_copy(env: VectorEnv) -> None:
     env.reset(seed=1)
     assert env.observations_torch("meta").device.type == "meta"
 
@@ -112,7 +112,7 @@ def test_a_device_of_another_kind_gets_a_copy(env: VectorEnv, torch: FakeTorch) 
 
 
 def test_few_observations_take_no_stream_no_event_no_locked_page_and_no_wait(
-    env: VectorEnv, torch: FakeTorch, driver: FakeDriver
+    env: VectorEnv, driver: FakeDriver
 ) -> None:
     env.reset(seed=1)
     made = FakeStream.made, FakeEvent.made
@@ -122,7 +122,7 @@ def test_few_observations_take_no_stream_no_event_no_locked_page_and_no_wait(
     assert (FakeStream.made, FakeEvent.made, driver.registered) == (*made, {})
 
 
-def test_one_stream_and_an_event_for_each_slot_serve_all_copies_of_many(torch: FakeTorch, driver: FakeDriver) -> None:
+def test_one_stream_and_an_event_for_each_slot_serve_all_copies_of_many() -> None:
     for slots in (1, 2):
         with serve_many(slots) as env:
             env.reset(seed=1)
@@ -135,9 +135,7 @@ def test_one_stream_and_an_event_for_each_slot_serve_all_copies_of_many(torch: F
             assert (FakeStream.made - made[0], FakeEvent.made - made[1]) == (1, slots)
 
 
-def test_the_segment_is_locked_once_and_unlocked_by_close(
-    many: VectorEnv, torch: FakeTorch, driver: FakeDriver
-) -> None:
+def test_the_segment_is_locked_once_and_unlocked_by_close(many: VectorEnv, driver: FakeDriver) -> None:
     expected, _ = many.reset(seed=1)
     assert driver.registered == {}  # a program that asks for no tensor has no driver loaded
     tensors = [many.observations_torch("cuda") for _ in range(2)]
@@ -150,7 +148,7 @@ def test_the_segment_is_locked_once_and_unlocked_by_close(
 
 
 def test_memory_that_cannot_be_locked_is_copied_at_once_with_one_warning(
-    many: VectorEnv, torch: FakeTorch, driver: FakeDriver, caplog: pytest.LogCaptureFixture
+    many: VectorEnv, driver: FakeDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver.fails["register"] = "CUDA_ERROR_OPERATING_SYSTEM (OS call failed)"
     expected, _ = many.reset(seed=1)
@@ -161,14 +159,14 @@ def test_memory_that_cannot_be_locked_is_copied_at_once_with_one_warning(
     assert "OS call failed" in warning
 
 
-def test_a_transport_without_a_segment_copies_many_at_once_too(torch: FakeTorch, driver: FakeDriver) -> None:
+def test_a_transport_without_a_segment_copies_many_at_once_too() -> None:
     with api.make("toy", 3, transport="inproc", options=MANY) as env:
         expected, _ = env.reset(seed=1)
         np.testing.assert_array_equal(env.observations_torch("cuda").numpy(), expected)
 
 
 def test_pages_that_cannot_be_unlocked_are_logged_and_closing_goes_on(
-    many_endpoint: str, torch: FakeTorch, driver: FakeDriver, caplog: pytest.LogCaptureFixture
+    many_endpoint: str, driver: FakeDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
     with api.make(endpoint=many_endpoint) as env:
         env.reset(seed=1)
@@ -179,9 +177,7 @@ def test_pages_that_cannot_be_unlocked_are_logged_and_closing_goes_on(
         env.reset(seed=1)
 
 
-def test_with_two_slots_an_exchange_waits_for_copies_of_its_own_slot_alone(
-    torch: FakeTorch, driver: FakeDriver
-) -> None:
+def test_with_two_slots_an_exchange_waits_for_copies_of_its_own_slot_alone() -> None:
     with serve_many(slots=2) as env:
         expected, _ = env.reset(seed=1)
         tensor = env.observations_torch("cuda")
@@ -193,7 +189,7 @@ def test_with_two_slots_an_exchange_waits_for_copies_of_its_own_slot_alone(
         assert (following.numpy() == 99).all()
 
 
-def test_with_two_slots_the_last_frame_is_shown_on_the_cpu_while_the_next_is_written(torch: FakeTorch) -> None:
+def test_with_two_slots_the_last_frame_is_shown_on_the_cpu_while_the_next_is_written() -> None:
     with serve_many(slots=2) as env:
         expected, _ = env.reset(seed=1)
         for _ in range(4):
@@ -229,13 +225,7 @@ REFUSALS: dict[str, tuple[Callable[[VectorEnv], object], object, type[Exception]
 
 @pytest.mark.parametrize(("before", "device", "kind", "text"), REFUSALS.values(), ids=list(REFUSALS))
 def test_where_there_is_nothing_to_show_it_is_refused(
-    endpoint: str,
-    torch: FakeTorch,
-    driver: FakeDriver,
-    before: Callable[[VectorEnv], object],
-    device: Any,
-    kind: type[Exception],
-    text: str,
+    endpoint: str, before: Callable[[VectorEnv], object], device: Any, kind: type[Exception], text: str
 ) -> None:
     with api.make(endpoint=endpoint) as env:
         before(env)
@@ -273,9 +263,7 @@ def test_observations_that_make_no_tensor_are_refused(torch: FakeTorch, engine: 
             env.observations_torch("cpu")
 
 
-def test_a_forked_child_is_refused_and_leaves_the_parents_pages_locked(
-    many: VectorEnv, torch: FakeTorch, driver: FakeDriver
-) -> None:
+def test_a_forked_child_is_refused_and_leaves_the_parents_pages_locked(many: VectorEnv, driver: FakeDriver) -> None:
     expected, _ = many.reset(seed=1)
     tensor = many.observations_torch("cuda")
 

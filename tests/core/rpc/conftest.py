@@ -28,14 +28,6 @@ def count(call: ServerCall) -> None:
     call.finish(trailing=(("sent", call.payload.decode()),))
 
 
-def total(call: ServerCall) -> None:
-    """Answer a stream of numbers with their sum."""
-    result = 0
-    while (item := call.recv()) is not None:
-        result += int(item)
-    call.finish(b"%d" % result)
-
-
 def hang(call: ServerCall) -> None:
     """Answer nothing until the caller gives up."""
     call.call.wait(PATIENCE_S)
@@ -64,7 +56,7 @@ def status(call: ServerCall) -> None:
     call.fail(StatusError(5, "nöthing there", (("why", "gone"), ("why", "twice"))))
 
 
-HANDLERS = {f"/t/{handler.__name__}": handler for handler in (echo, count, total, hang, endless, fail, headers, status)}
+HANDLERS = {f"/t/{handler.__name__}": handler for handler in (echo, count, hang, endless, fail, headers, status)}
 
 
 @pytest.fixture

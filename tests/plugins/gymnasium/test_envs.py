@@ -63,7 +63,7 @@ def _assert_same(ours: Any, theirs: Any) -> None:
 #: Envs of Gymnasium's own, whose episodes end soon enough.
 TRAJECTORIES = [
     *((PATCHWORK, mode, {}) for mode in AutoresetMode),
-    ("CartPole-v1", AutoresetMode.NEXT_STEP, {}),
+    *(("CartPole-v1", mode, {}) for mode in AutoresetMode),
     ("Pendulum-v1", AutoresetMode.NEXT_STEP, {"max_episode_steps": 20}),
     ("FrozenLake-v1", AutoresetMode.NEXT_STEP, {"is_slippery": True}),
     ("MountainCarContinuous-v0", AutoresetMode.NEXT_STEP, {"max_episode_steps": 20}),
