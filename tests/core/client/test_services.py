@@ -41,6 +41,9 @@ from lucky_transport.transport import Stream
 from tests.support.message_strategies import messages
 from tests.support.scripted_engine import ScriptedEngine
 
+#: Methods, requests and deadlines.
+Sent = list[tuple[Method, Any, Deadline | None]]
+
 
 class CameraToy(ScriptedEngine):
     """A toy engine whose only camera, "front", shows what it was asked for."""
@@ -68,9 +71,9 @@ def client(engine: CameraToy) -> Iterator[Client]:
 
 
 @pytest.fixture
-def sent(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Method, Any, Deadline | None]]:
+def sent(client: Client, monkeypatch: pytest.MonkeyPatch) -> Sent:
     """Every (method, request, deadline) that reaches the transport, which answers None."""
-    seen: list[tuple[Method, Any, Deadline | None]] = []
+    seen: Sent = []
 
     def take(method: Method, request: Any, deadline: Deadline | None = None) -> None:
         seen.append((method, request, deadline))
@@ -105,11 +108,8 @@ def test_names_that_would_clash_stay_long() -> None:
         return Method(number, f"/p.DoorService/{name}", like.request, like.response, like.effect, like.runs)
 
     open_door, open_doors, doors = row(1, "OpenDoor"), row(2, "OpenDoors"), row(3, "Doors")
-    assert names_of([open_door, open_doors, doors]) == {
-        "open_door": open_door,
-        "open_doors": open_doors,
-        "doors": doors,
-    }
+    named = {"open_door": open_door, "open_doors": open_doors, "doors": doors}
+    assert names_of([open_door, open_doors, doors]) == named
     shut, shut_door = row(4, "Shut"), row(5, "ShutDoor")
     assert names_of([shut, shut_door]) == {"shut": shut, "shut_door": shut_door}
     import_door = row(6, "ImportDoor")
@@ -127,18 +127,14 @@ def test_a_call_takes_the_requests_fields_and_returns_the_response(client: Clien
     assert client.batch.set_seeds(seeds=[1, 2]).success
 
 
-def test_a_timeout_becomes_the_deadline_of_that_call(
-    client: Client, sent: list[tuple[Method, Any, Deadline | None]]
-) -> None:
+def test_a_timeout_becomes_the_deadline_of_that_call(client: Client, sent: Sent) -> None:
     client.agent.get_agent_schema(timeout_s=3.0)
     client.agent.get_agent_schema()
     client.telemetry.stream(fps=5, timeout_s=2)
     assert [None if deadline is None else deadline.timeout_s for _, _, deadline in sent] == [3.0, None, 2]
 
 
-def test_a_steps_own_timeout_is_called_the_engines(
-    client: Client, sent: list[tuple[Method, Any, Deadline | None]]
-) -> None:
+def test_a_steps_own_timeout_is_called_the_engines(client: Client, sent: Sent) -> None:
     client.agent.step("agent_1", actions=[0.5, 1], engine_timeout_s=0.25, timeout_s=9.0)
     ((_, request, deadline),) = sent
     assert (request.timeout_s, request.actions) == (0.25, [0.5, 1.0])

@@ -36,6 +36,7 @@ from lucky_transport.messages import (
 )
 from lucky_transport.rpc import typed
 from lucky_transport.transport import Transport
+from tests.support.resources import threads_of
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until_in_loop
 
@@ -165,17 +166,6 @@ async def _next(stream: AsyncStream) -> Any:
     return await anext(stream)
 
 
-async def test_no_thread_is_left_behind(engine: SlowToy, client: AsyncClient) -> None:
-    engine.gate.set()
-    await client.agent.get_schema()
-    await anext(client.camera.stream("front"))
-    await client.close()
-    with pytest.raises(ClosedError, match="connect again"):
-        await client.agent.get_schema()
-    assert repr(client) == "<asyncio client, closed>"
-    await until_in_loop(lambda: not any(one.name.startswith("lucky_transport_") for one in threading.enumerate()))
-
-
 async def test_a_transport_that_cannot_carry_the_calls_is_closed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
 
@@ -263,20 +253,20 @@ async def test_a_stream_is_cancelled_from_another_thread(engine: SlowToy, client
     await until_in_loop(lambda: engine.calls[0].is_over)
 
 
-async def test_closing_ends_what_waits(engine: SlowToy) -> None:
-    client = await lucky_transport.connect_async(engine.endpoint)
+async def test_closing_ends_what_waits_and_leaves_no_thread_behind(engine: SlowToy, client: AsyncClient) -> None:
     slow = asyncio.create_task(client.lidar.get_beam_angles())
     stream = client.camera.stream("stuck")
     await anext(stream)
     waiting = asyncio.create_task(_next(stream))
     await asyncio.sleep(0.01)
-    await client.close()
-    await client.close()
-    with pytest.raises(ClosedError, match="connect again"):
-        await slow
+    for _ in range(2):
+        await client.close()
+    for call in (slow, client.agent.get_schema()):
+        with pytest.raises(ClosedError, match="connect again"):
+            await call
     with pytest.raises(Cancelled):
         await waiting
-    with pytest.raises(ClosedError):
-        await client.agent.get_schema()
     assert repr(client) == "<asyncio client, closed>"
     await until_in_loop(lambda: engine.calls[0].is_over)
+    engine.gate.set()
+    await until_in_loop(lambda: not threads_of("lucky_transport_"))

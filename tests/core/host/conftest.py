@@ -1,11 +1,34 @@
 """A host of a plain engine, and the transports over which a host is tried."""
 
+from __future__ import annotations
+
 from collections.abc import Generator
+from typing import Any, ClassVar
 
 import pytest
 
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.host.host import Host
+
+
+class Parrots:
+    """Foreign services of one method, which answers with its payload twice; `made` are all since it was emptied."""
+
+    made: ClassVar[list[Parrots]] = []
+
+    def __init__(self, host: object = None) -> None:
+        self.left: list[str] = []
+        self.closed = False
+        self.made.append(self)
+
+    def handler(self, path: str) -> Any:
+        return (lambda call: call.finish(call.payload * 2)) if path == "/zoo.Parrot/Say" else None
+
+    def leave(self, caller: str) -> None:
+        self.left.append(caller)
+
+    def close(self) -> None:
+        self.closed = True
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.rpc.workers.adaptive_executor import AdaptiveExecutor
 from lucky_transport.rpc.workers.guarded_reader import GuardedReader
+from tests.core.host.conftest import Parrots
 from tests.support.memory_pipe import memory_pipes
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, soon
@@ -227,25 +228,8 @@ def test_a_typed_method_goes_by_its_id_alone_so_a_name_always_means_foreign_mess
         client.unary(INLINE.name, encode(INLINE.request()), soon())
 
 
-class _Parrots:
-    """Foreign services that know one method, and note who left."""
-
-    def __init__(self) -> None:
-        self.left: list[str] = []
-        self.closed = False
-
-    def handler(self, path: str) -> RawHandler | None:
-        return (lambda call: call.finish(call.payload * 2)) if path == "/zoo.Parrot/Say" else None
-
-    def leave(self, caller: str) -> None:
-        self.left.append(caller)
-
-    def close(self) -> None:
-        self.closed = True
-
-
 def test_foreign_services_answer_by_path_learn_who_leaves_and_close_with_the_dispatcher(scene: Scene) -> None:
-    parrots = _Parrots()
+    parrots = Parrots()
     with scene.client(foreign=[parrots]) as client:
         assert client.unary("/zoo.Parrot/Say", b"ab", soon()) == b"abab"
         with pytest.raises(Unimplemented, match=r"/zoo\.Parrot/Sing"):
@@ -257,7 +241,7 @@ def test_foreign_services_answer_by_path_learn_who_leaves_and_close_with_the_dis
     assert parrots.closed
 
 
-class _Broken(_Parrots):
+class _Broken(Parrots):
     """Foreign services that raise whatever they are asked."""
 
     def handler(self, path: str) -> RawHandler | None:
@@ -270,7 +254,7 @@ class _Broken(_Parrots):
 
 
 def test_foreign_services_that_raise_end_one_call_and_keep_no_other_services_from_theirs(scene: Scene) -> None:
-    parrots = _Parrots()
+    parrots = Parrots()
     with scene.client(foreign=[_Broken(), parrots]) as client:
         for _ in range(2):
             with pytest.raises(EngineFailed, match=r"failed in /zoo\.Parrot/Say: SystemExit: 4"):

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -19,9 +19,25 @@ from lucky_transport.host.host import Host
 from tests.support.waiting import PATIENCE_S
 
 
-def test_an_exchange_is_refused_outside_run_and_on_another_thread_than_that_of_run(host: Host) -> None:
-    lease = DriverLease(host)
+@pytest.fixture
+def lease(host: Host) -> DriverLease:
+    return DriverLease(host)
 
+
+@pytest.fixture
+def shared(host: Host) -> DriverLease:
+    return DriverLease(host, shared=True)
+
+
+def step_as(lease: DriverLease, client: str, idle_s: float = 10.0, **more: Any) -> None:
+    lease.run(Driver(client, idle_s=idle_s, **more), 1.0, lambda: lease.exchange(None))
+
+
+def _wait_briefly(lease: DriverLease) -> None:
+    lease.run(Driver("b", idle_s=0.0), 0.05, lambda: None)
+
+
+def test_an_exchange_is_refused_outside_run_and_on_another_thread_than_that_of_run(lease: DriverLease) -> None:
     def refused() -> bool:
         with pytest.raises(LocalProtocolError, match="an exchange outside `run`"):
             lease.exchange(None)
@@ -38,8 +54,7 @@ def test_an_exchange_is_refused_outside_run_and_on_another_thread_than_that_of_r
     assert lease.frames == 1
 
 
-def test_a_client_that_does_nothing_may_be_replaced(host: Host) -> None:
-    lease = DriverLease(host)
+def test_a_client_that_does_nothing_may_be_replaced(host: Host, lease: DriverLease) -> None:
     step_as(lease, "a", idle_s=0.0)
     step_as(lease, "b", name="the second")
     assert host.driver == "the second"
@@ -53,8 +68,7 @@ def test_a_client_that_is_about_to_be_gone_is_waited_for_where_there_is_patience
     assert host.driver == "b"
 
 
-def test_a_client_that_is_there_is_not_waited_for_longer_than_that(host: Host) -> None:
-    lease = DriverLease(host)
+def test_a_client_that_is_there_is_not_waited_for_longer_than_that(lease: DriverLease) -> None:
     step_as(lease, "a")
     start = time.monotonic()
     with pytest.raises(Busy, match="is driven by a;"):
@@ -62,9 +76,7 @@ def test_a_client_that_is_there_is_not_waited_for_longer_than_that(host: Host) -
     assert time.monotonic() - start >= 0.05
 
 
-def test_a_client_that_acts_meanwhile_is_there_and_not_waited_for(host: Host) -> None:
-    lease = DriverLease(host)
-
+def test_a_client_that_acts_meanwhile_is_there_and_not_waited_for(lease: DriverLease) -> None:
     def is_gone() -> bool:  # whenever we look whether it has gone, it steps
         step_as(lease, "a", is_gone=is_gone)
         return False
@@ -98,8 +110,7 @@ def test_an_attached_client_may_do_nothing_for_as_long_as_it_likes(host: Host, s
     step_as(lease, "b")
 
 
-def test_a_client_that_lost_the_lease_may_take_it_again_when_it_is_free(host: Host) -> None:
-    lease = DriverLease(host)
+def test_a_client_that_lost_the_lease_may_take_it_again_when_it_is_free(host: Host, lease: DriverLease) -> None:
     step_as(lease, "a", 0.0)
     other = host.drive("somebody over another transport", Buffers.allocate(host.spec))
     with pytest.raises(Busy, match="somebody over another transport"):
@@ -109,32 +120,15 @@ def test_a_client_that_lost_the_lease_may_take_it_again_when_it_is_free(host: Ho
     step_as(lease, "a", 0.0)
 
 
-def test_a_step_that_does_not_end_makes_others_wait_only_so_long(host: Host) -> None:
-    lease = DriverLease(host)
-    failures: list[Any] = []
-
-    def wait() -> None:
-        try:
-            _wait_briefly(lease)
-        except PeerTimeout as error:
-            failures.append(str(error))
-
+def test_a_step_that_does_not_end_makes_others_wait_only_so_long(lease: DriverLease) -> None:
     def turn() -> None:
-        waiter = threading.Thread(target=wait)
-        waiter.start()
-        waiter.join(PATIENCE_S)
+        with ThreadPoolExecutor(1) as pool, pytest.raises(PeerTimeout, match=r"exchange before this one within 0\.05"):
+            pool.submit(_wait_briefly, lease).result(PATIENCE_S)
 
     lease.run(Driver("a", idle_s=0.0), 1.0, turn)
-    assert "did not finish the exchange before this one within 0.05 s" in failures[0]
 
 
-def _wait_briefly(lease: DriverLease) -> None:
-    lease.run(Driver("b", idle_s=0.0), 0.05, lambda: None)
-
-
-def test_frame_numbers_start_again_with_each_reset(host: Host) -> None:
-    lease = DriverLease(host)
-
+def test_frame_numbers_start_again_with_each_reset(lease: DriverLease) -> None:
     def turn() -> None:
         lease.exchange(None)
         lease.exchange(np.array([RESET, STEP, HOLD], np.uint8))
@@ -144,9 +138,7 @@ def test_frame_numbers_start_again_with_each_reset(host: Host) -> None:
     lease.run(Driver("a", idle_s=0.0), 1.0, turn)
 
 
-def test_stepping_an_env_makes_it_stale(host: Host) -> None:
-    lease = DriverLease(host)
-
+def test_stepping_an_env_makes_it_stale(lease: DriverLease) -> None:
     def turn() -> None:
         lease.fresh[:] = True
         lease.exchange(np.array([STEP, HOLD, RESET], np.uint8))
@@ -155,9 +147,7 @@ def test_stepping_an_env_makes_it_stale(host: Host) -> None:
     lease.run(Driver("a", idle_s=0.0), 1.0, turn)
 
 
-def test_a_new_driver_inherits_nothing(host: Host) -> None:
-    lease = DriverLease(host)
-
+def test_a_new_driver_inherits_nothing(lease: DriverLease) -> None:
     def of_the_first() -> None:
         lease.once("key", 4, lambda: None)
         lease.fresh[:] = True
@@ -170,8 +160,7 @@ def test_a_new_driver_inherits_nothing(host: Host) -> None:
     lease.run(Driver("b", idle_s=0.0), 1.0, of_the_second)
 
 
-def test_once_does_an_action_once_per_number_and_repeats_its_error(host: Host) -> None:
-    lease = DriverLease(host)
+def test_once_does_an_action_once_per_number_and_repeats_its_error(lease: DriverLease) -> None:
     done: list[int] = []
 
     def fail() -> None:
@@ -207,28 +196,15 @@ def test_only_who_was_let_in_by_a_server_is_put_out_by_it(host: Host) -> None:
     assert host.driver == ""
 
 
-def test_a_handler_that_raises_in_a_turn_leaves_the_engine_to_others(host: Host) -> None:
-    lease = DriverLease(host)
-
+def test_a_handler_that_raises_in_a_turn_leaves_the_engine_to_others(host: Host, lease: DriverLease) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as kept:  # and with it the frames of the turn
         lease.run(Driver("a", idle_s=0.0), 1.0, interrupted)
-    other = threading.Thread(target=_wait_briefly, args=(lease,), daemon=True)
-    other.start()
-    other.join(PATIENCE_S)
-    assert not other.is_alive()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(_wait_briefly, lease).result(PATIENCE_S)
     assert kept.value is not None
-
-
-def step_as(lease: DriverLease, client: str, idle_s: float = 10.0, **more: Any) -> None:
-    lease.run(Driver(client, idle_s=idle_s, **more), 1.0, lambda: lease.exchange(None))
-
-
-@pytest.fixture
-def shared(host: Host) -> DriverLease:
-    return DriverLease(host, shared=True)
 
 
 def test_who_wants_the_engine_alone_gets_it_when_none_who_share_it_calls(host: Host, shared: DriverLease) -> None:
@@ -238,15 +214,6 @@ def test_who_wants_the_engine_alone_gets_it_when_none_who_share_it_calls(host: H
     for client in ("a", "b"):
         with pytest.raises(Busy, match="is driven by the trainer"):
             step_as(shared, client, 0.0)
-
-
-def test_a_client_that_attaches_leaves_the_lease_to_those_who_share_it(shared: DriverLease) -> None:
-    for client in ("a", "b"):
-        step_as(shared, client)
-    shared.attach("a", "the first")
-    step_as(shared, "b")
-    with pytest.raises(Busy, match="is driven by the first"):
-        step_as(shared, "a")
 
 
 def test_the_number_of_a_step_is_its_clients_own(shared: DriverLease) -> None:
@@ -262,23 +229,15 @@ def test_the_number_of_a_step_is_its_clients_own(shared: DriverLease) -> None:
 
 def test_a_call_that_ended_while_it_waited_does_nothing(shared: DriverLease) -> None:
     over = threading.Event()
-    outcome: list[str] = []
+    with ThreadPoolExecutor(1) as pool:
 
-    def wait() -> None:
-        try:
-            step_as(shared, "b", is_over=over.is_set)
-        except Cancelled as error:
-            outcome.append(str(error))
+        def turn() -> Future[None]:
+            waiting = pool.submit(step_as, shared, "b", is_over=over.is_set)
+            over.set()
+            return waiting
 
-    waiter = threading.Thread(target=wait)
-
-    def turn() -> None:
-        waiter.start()
-        over.set()
-
-    shared.run(Driver("a"), 1.0, turn)
-    waiter.join(PATIENCE_S)
-    assert outcome == ["the call ended before its turn came"]
+        with pytest.raises(Cancelled, match=r"^the call ended before its turn came$"):
+            shared.run(Driver("a"), 1.0, turn).result(PATIENCE_S)
     assert (shared.leases, shared.frames) == (1, 0)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -27,17 +28,12 @@ from lucky_transport.messages import (
 )
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.process import EngineProcess, unique_name
+from tests.core.host.conftest import Parrots
 from tests.support.scripted_engine import ScriptedEngine
 
 AGENT_SCHEMA = method("AgentService/GetAgentSchema")
-
-
 MANIFEST = method("AgentService/GetCapabilityManifest")
-
-
 VALIDATE = method("AgentService/ValidateTaskContract")
-
-
 NEGOTIATE = method("AgentService/NegotiateTask")
 
 
@@ -100,26 +96,6 @@ def test_an_engine_may_replace_what_the_host_would_answer(name: str) -> None:
     assert row.name not in host.agents.answered
 
 
-class InstalledParrots:
-    """Services of one method; `made` are all that exist."""
-
-    made: ClassVar[list[InstalledParrots]] = []
-
-    def __init__(self, host: Any) -> None:
-        self.left: list[str] = []
-        self.closed = False
-        self.made.append(self)
-
-    def handler(self, path: str) -> Any:
-        return (lambda call: call.answers.append("squawk")) if path == "/zoo.Parrot/Say" else None
-
-    def leave(self, caller: str) -> None:
-        self.left.append(caller)
-
-    def close(self) -> None:
-        self.closed = True
-
-
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> InstalledServices:
     """What is installed: a plugin whose package is missing, one that breaks, and the parrots."""
@@ -128,28 +104,29 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> InstalledServices:
         for name, installed in (
             ("absent", "no_module_of_this_name:Services"),
             ("broken", f"{__name__}:BROKEN"),
-            ("parrots", f"{__name__}:InstalledParrots"),
+            ("parrots", f"{Parrots.__module__}:Parrots"),
         )
     }
     monkeypatch.setattr(foreign, "registry", lambda: SimpleNamespace(foreign_services=infos))
-    monkeypatch.setattr(InstalledParrots, "made", [])
+    monkeypatch.setattr(Parrots, "made", [])
     host: Any = SimpleNamespace(spec=SimpleNamespace(engine="zoo"))
     return InstalledServices(host)
 
 
 def ask(installed: InstalledServices, path: str) -> list[str]:
-    call: Any = SimpleNamespace(path=path, name=path, answers=[])
+    answers: list[str] = []
+    call: Any = SimpleNamespace(path=path, name=path, payload="squawk", finish=answers.append)
     handler = installed.handler(path)
     assert handler is not None
     handler(call)
-    return call.answers
+    return answers
 
 
 def test_nothing_is_loaded_before_a_call_and_everything_once(installed: InstalledServices) -> None:
     installed.leave("client 7")
-    assert InstalledParrots.made == []
-    assert [ask(installed, "/zoo.Parrot/Say") for _ in range(2)] == [["squawk"], ["squawk"]]
-    (parrots,) = InstalledParrots.made
+    assert Parrots.made == []
+    assert [ask(installed, "/zoo.Parrot/Say") for _ in range(2)] == [["squawksquawk"]] * 2
+    (parrots,) = Parrots.made
     installed.leave("client 8")
     installed.close()
     assert (parrots.left, parrots.closed) == (["client 8"], True)
@@ -167,7 +144,7 @@ def test_a_call_that_comes_while_the_engine_closes_loads_nothing(installed: Inst
     installed.close()
     with pytest.raises(ClosedError):
         ask(installed, "/zoo.Parrot/Say")
-    assert InstalledParrots.made == []
+    assert Parrots.made == []
 
 
 @pytest.mark.exhaustive
@@ -184,15 +161,11 @@ TELEMETRY = method("TelemetryService/StreamTelemetry")
 JOINTS = method("MujocoService/StreamJointState")
 
 
-def switch_of(*services: str) -> ServiceSwitch:
-    """Return the switch of an engine with all methods of these services, and BatchService."""
-    offered = {*services, "BatchService"}
-    return ServiceSwitch("toy", [row for row in METHODS if row.service.rpartition(".")[2] in offered])
-
-
 @pytest.fixture
 def switch() -> ServiceSwitch:
-    return switch_of("AgentService", "MujocoService", "SceneService", "TelemetryService")
+    """The switch of an engine with all methods of some services."""
+    offered = {"AgentService", "MujocoService", "SceneService", "TelemetryService", "BatchService"}
+    return ServiceSwitch("toy", [row for row in METHODS if row.service.rpartition(".")[2] in offered])
 
 
 def off(switch: ServiceSwitch) -> list[str]:
@@ -264,23 +237,6 @@ def test_limits_stay_until_they_are_changed_and_0_takes_one_away(switch: Service
 # --- streams ---
 
 
-class Closing:
-    """Items whose end is noticed."""
-
-    def __init__(self) -> None:
-        self.closed = 0
-        self._items = iter(range(1000))
-
-    def __iter__(self) -> Iterator[int]:
-        return self
-
-    def __next__(self) -> int:
-        return next(self._items)
-
-    def close(self) -> None:
-        self.closed += 1
-
-
 def test_what_a_handler_raises_as_its_service_is_switched_off_is_the_refusal(switch: ServiceSwitch) -> None:
     call = Call("test")
 
@@ -299,18 +255,25 @@ def test_what_a_handler_raises_as_its_service_is_switched_off_is_the_refusal(swi
 
 
 def test_a_stream_that_its_reader_leaves_closes_what_the_handler_returned(switch: ServiceSwitch) -> None:
-    items = Closing()
-    stream: Any = switch.stream(TELEMETRY, Call("test"), lambda: items)
+    closed: list[str] = []
+
+    def items() -> Iterator[int]:
+        try:
+            yield from itertools.count()
+        finally:
+            closed.append("items")
+
+    stream: Any = switch.stream(TELEMETRY, Call("test"), items)
     next(stream)
     stream.close()
-    assert items.closed == 1
+    assert closed == ["items"]
     switch.change(off=["*"])  # finds no stream of it any more
 
 
 def test_a_limit_holds_whatever_a_handler_does_and_loses_no_item(switch: ServiceSwitch) -> None:
     switch.change(fps={"*/StreamTelemetry": 500})
     call = Call("test")
-    stream = switch.stream(TELEMETRY, call, Closing)
+    stream = switch.stream(TELEMETRY, call, itertools.count)
     assert [next(stream) for _ in range(5)] == [0, 1, 2, 3, 4]
     assert call.held_s > 0
 

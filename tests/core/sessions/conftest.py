@@ -14,6 +14,9 @@ from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.world import World, Worlds
 from tests.support.waiting import PATIENCE_S
 
+#: Makes sessions with other limits, as `with` wants them.
+Limited = Callable[..., AbstractContextManager[Sessions]]
+
 
 @dataclass(slots=True)
 class Order:
@@ -110,6 +113,5 @@ def opened(sessions: Sessions) -> Generator[Sessions]:
 
 
 @pytest.fixture
-def limited(worlds: ScriptedWorlds) -> Callable[..., AbstractContextManager[Sessions]]:
-    """Make sessions with other limits, as `with` wants them."""
+def limited(worlds: ScriptedWorlds) -> Limited:
     return lambda **limits: opened(Sessions(worlds, "scripted", SessionLimits(**limits)))

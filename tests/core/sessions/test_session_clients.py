@@ -1,6 +1,6 @@
 """Clients of sessions: many calls under way together, answers that make no sense, batches of sessions as one env."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from typing import Any
@@ -10,9 +10,8 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
-from lucky_transport.engine import HOLD, RESET, TICK, Engine, Handler
+from lucky_transport.engine import HOLD, RESET, TICK, Engine
 from lucky_transport.engines.cartpole import CartPoleWorlds, make_engine
-from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import (
     Busy,
@@ -40,8 +39,9 @@ from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.sessions.transport import SessionTransport
 from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.suite import every, open_reference, zeros
-from tests.core.test_fork import in_a_child
-from tests.support.waiting import until
+from tests.core.sessions.conftest import Limited
+from tests.support.scripted_engine import ScriptedEngine
+from tests.support.waiting import in_a_child, until
 
 
 @pytest.mark.parametrize("engine", ["toy", "toy:idle", "mujoco:quadruped", "gymnasium:CartPole-v1", "one's own"])
@@ -64,23 +64,16 @@ def test_a_session_of_a_running_batch_engine_is_unimplemented(transport: str) ->
         SessionClient(client)
 
 
-class _Newer(ToyEngine):
-    """Answers as an engine might that knows other phases, and advances without showing its world."""
-
-    @property
-    def services(self) -> Mapping[str, Handler]:
-        service = "/lucky_transport.v1.SessionService/"
-        return {
-            f"{service}GetSession": lambda request: SessionStatus(phase="melting"),
-            f"{service}AdvanceSession": lambda request: AdvanceSessionResponse(),
-        }
-
-
 @pytest.fixture
 def newer() -> Iterator[SessionClient]:
-    """A client of an engine whose answers it does not understand."""
+    """A client of an engine that knows other phases, and advances without showing its world."""
+    service = "/lucky_transport.v1.SessionService/"
+    answers = {
+        f"{service}GetSession": lambda request: SessionStatus(phase="melting"),
+        f"{service}AdvanceSession": lambda request: AdvanceSessionResponse(),
+    }
     with (
-        api.serve(_Newer(1), f"inproc://{unique_name()}") as serving,
+        api.serve(ScriptedEngine(services=answers), f"inproc://{unique_name()}") as serving,
         api.open_transport(serving.endpoints[0]) as client,
     ):
         yield SessionClient(client, worlds_of("cartpole"))
@@ -214,7 +207,7 @@ def test_ctrl_c_leaves_no_call_open() -> None:
 # in the engine's own process
 
 
-def test_more_requests_than_slots_are_no_reason_for_busy(limited: Callable[..., Any], worlds: Any) -> None:
+def test_more_requests_than_slots_are_no_reason_for_busy(limited: Limited, worlds: Any) -> None:
     with limited(slots=1, slot_timeout_s=0.0) as sessions:
         ids = [sessions.create() for _ in range(8)]
         for session in ids:

@@ -2,9 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import Mock
 
@@ -25,6 +23,7 @@ from lucky_transport.errors import (
 )
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.sessions import Sessions
+from tests.core.sessions.conftest import Limited
 from tests.support.waiting import PATIENCE_S, until
 
 
@@ -187,7 +186,7 @@ def test_closing_destroys_everything(sessions: Sessions, worlds: Any) -> None:
         sessions.create()
 
 
-def test_there_are_so_many_sessions_and_no_more(limited: Callable[..., AbstractContextManager[Sessions]]) -> None:
+def test_there_are_so_many_sessions_and_no_more(limited: Limited) -> None:
     with limited(sessions=2) as sessions:
         first = sessions.create()
         sessions.create()
@@ -197,9 +196,7 @@ def test_there_are_so_many_sessions_and_no_more(limited: Callable[..., AbstractC
         sessions.create()
 
 
-def test_who_finds_no_worker_slot_in_time_is_told_so(
-    limited: Callable[..., AbstractContextManager[Sessions]], worlds: Any
-) -> None:
+def test_who_finds_no_worker_slot_in_time_is_told_so(limited: Limited, worlds: Any) -> None:
     gate = worlds.on_tick = Gate()
     with limited(slots=1, slot_timeout_s=0.05) as sessions, ThreadPoolExecutor(1) as pool:
         busy, waits = sessions.create(), sessions.create()
@@ -227,9 +224,7 @@ def test_who_waits_too_long_for_a_session_that_another_call_advances_is_told_so(
         assert sessions.advance(busy).ticks == 2
 
 
-def test_calls_that_wait_for_one_session_keep_no_slot_from_others(
-    limited: Callable[..., AbstractContextManager[Sessions]], worlds: Any
-) -> None:
+def test_calls_that_wait_for_one_session_keep_no_slot_from_others(limited: Limited, worlds: Any) -> None:
     gate = worlds.on_create = Gate()
     with limited(slots=1, slot_timeout_s=0.05) as sessions, ThreadPoolExecutor(4) as pool:
         slow = sessions.create()
@@ -240,9 +235,7 @@ def test_calls_that_wait_for_one_session_keep_no_slot_from_others(
         assert sorted(call.result(PATIENCE_S).ticks for call in waiting) == [1, 2, 3, 4]
 
 
-def test_a_session_without_calls_is_destroyed(
-    limited: Callable[..., AbstractContextManager[Sessions]], worlds: Any
-) -> None:
+def test_a_session_without_calls_is_destroyed(limited: Limited, worlds: Any) -> None:
     with limited(idle_s=300.0, sweep_s=0.01) as sessions:
         idle, used = sessions.create(), sessions.create()
         sessions.advance(used)
