@@ -37,23 +37,17 @@ def test_make_starts_an_engine_of_its_own_and_ends_it_with_the_env() -> None:
         api.open_transport("inproc://of_its_own")
 
 
-def test_a_single_env_asked_for_means_as_many_as_there_are(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_env_asked_for_means_all_there_are_and_others_are_refused(caplog: pytest.LogCaptureFixture) -> None:
     with (
         caplog.at_level(logging.INFO, "lucky_transport"),
-        api.serve("toy", "inproc://many", num_envs=4),
-        api.make("toy", 1, endpoint="inproc://many") as env,
+        api.serve("toy", "inproc://many", num_envs=4) as serving,
     ):
-        assert env.num_envs == 4
+        with api.make("toy", 1, endpoint="inproc://many") as env:
+            assert env.num_envs == 4
+        with pytest.raises(SpecError, match="num_envs 3 asked for, the engine at inproc://many has 4; pass num_envs=4"):
+            api.make("toy", 3, endpoint="inproc://many")
+        assert serving.host.driver == ""
     assert "num_envs: the engine at inproc://many has 4" in caplog.text
-
-
-def test_any_other_number_of_envs_is_refused_with_both_numbers() -> None:
-    with (
-        api.serve("toy", "inproc://four", num_envs=4) as serving,
-        pytest.raises(SpecError, match=r"num_envs 3 asked for, the engine at inproc://four has 4; pass num_envs=4, or"),
-    ):
-        api.make("toy", 3, endpoint="inproc://four")
-    assert serving.host.driver == ""
 
 
 def test_engine_options_and_seed_reach_the_engine() -> None:

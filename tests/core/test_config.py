@@ -215,13 +215,7 @@ def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path, caplog:
 
 
 def test_variables_of_tests_and_of_the_launcher_are_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    names = [
-        "LUCKY_PEER_GYM3",
-        "LUCKY_CI_BOUNDED",
-        "LUCKY_OPENENV_TOKEN",
-        "LUCKY_WAIT",
-        *Launch().variables(),
-    ]
+    names = ["LUCKY_PEER_GYM3", "LUCKY_CI_BOUNDED", "LUCKY_OPENENV_TOKEN", "LUCKY_WAIT", *Launch().variables()]
     load_settings(environ=dict.fromkeys(names, ""), directory=tmp_path)
     assert caplog.records == []
 
@@ -232,6 +226,7 @@ def test_without_a_file_every_table_is_empty(tmp_path: Path) -> None:
 
 #: Just too deep; deep enough for a walk by recursion to fail and for a parser not to; far too deep for any parser.
 DEPTHS = [65, 400, 900, 100_000]
+MEND = "{}/lucky_transport.toml: nested deeper than 64 levels; mend the file"
 
 
 def _list(depth: int) -> str:
@@ -263,26 +258,20 @@ def test_toml_that_is_nested_too_deeply_is_a_value_error(depth: int, text: Calla
         parse_toml(text(depth))
 
 
-#: What reads a JSON object of others -> the error with which it refuses one.
-READERS: dict[str, tuple[Callable[[str], Any], type[Exception]]] = {
-    "handshake": (BatchSpec.from_json, SpecError),
-    "command line": (options_of, click.BadParameter),
+#: What reads JSON or TOML of others -> the error with which it refuses text of that depth.
+READERS: dict[str, tuple[Callable[[Path, int], Any], type[Exception], str]] = {
+    "handshake": (lambda _, depth: BatchSpec.from_json(_object(depth)), SpecError, "64 levels"),
+    "command line": (lambda _, depth: options_of(_object(depth)), click.BadParameter, "64 levels"),
+    "settings": (lambda folder, _: load_settings(environ={}, directory=folder), ConfigError, MEND),
+    "a table": (lambda folder, _: load_table("stages", folder), ConfigError, MEND),
 }
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("reader", READERS)
-def test_every_reader_of_json_refuses_what_is_nested_too_deeply(reader: str, depth: int) -> None:
-    read, refusal = READERS[reader]
-    with pytest.raises(refusal, match="64 levels") as refused:
-        read(_object(depth))
-    assert len(str(refused.value)) < 1000 or reader in ("command line",)
-
-
-@pytest.mark.parametrize("depth", DEPTHS)
-def test_a_file_of_settings_that_is_nested_too_deeply_is_named(depth: int, tmp_path: Path) -> None:
-    path = tmp_path / "lucky_transport.toml"
-    path.write_text(f"a = {_list(depth)}")
-    for load in (lambda: load_settings(environ={}, directory=tmp_path), lambda: load_table("stages", tmp_path)):
-        with pytest.raises(ConfigError, match=f"{path}: nested deeper than 64 levels; mend the file"):
-            load()
+def test_every_reader_refuses_what_is_nested_too_deeply(reader: str, depth: int, tmp_path: Path) -> None:
+    _write(tmp_path, "lucky_transport.toml", f"a = {_list(depth)}")
+    read, refusal, words = READERS[reader]
+    with pytest.raises(refusal, match=words.format(tmp_path)) as refused:
+        read(tmp_path, depth)
+    assert len(str(refused.value)) < 1000 or reader == "command line"

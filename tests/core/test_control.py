@@ -22,8 +22,7 @@ from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.core.test_fork import in_a_child
-from tests.support.command import python
-from tests.support.foreign_files import foreign_uid, why_not
+from tests.support.foreign_files import as_another_user, foreign_uid, why_not
 from tests.support.waiting import until
 
 SCENE = method("SceneService/GetSceneInfo")
@@ -102,7 +101,6 @@ def test_what_connects_and_says_nothing_holds_up_no_change_and_is_hung_up(
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_another_user_changes_nothing_also_where_it_can_reach_the_socket(runtime: Path) -> None:
     """As if an administrator had opened the directory and the socket: the engine asks the kernel who connects."""
-    become = f"import os, socket, sys\nos.setgroups([]); os.setgid({foreign_uid()}); os.setuid({foreign_uid()})\n"
     ask = """connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 try:
     connection.connect(sys.argv[1])
@@ -113,10 +111,10 @@ except PermissionError as error:
 """
     with control.listening(small(), SPEC, ["shm://a"]):
         [path] = runtime.glob("*.sock")
-        assert "Permission denied" in python("-c", become + ask, str(path), check=True).stdout
+        assert "Permission denied" in as_another_user(ask, path)[0]
         runtime.chmod(0o755)
         path.chmod(0o666)
-        refused = python("-c", become + ask, str(path), check=True).stdout
+        [refused] = as_another_user(ask, path)
         runtime.chmod(0o700)
         assert json.loads(refused)["code"] == RemoteProtocolError.wire_code
         assert f"belongs to user {foreign_uid()}" in refused

@@ -5,8 +5,6 @@ Run it as root: a second user makes the other user's files.
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,8 +14,8 @@ import pytest
 from lucky_transport.config import Settings, load_settings, load_table
 from lucky_transport.errors import ConfigError
 from lucky_transport.found_file import find_up
+from tests.support.command import python
 from tests.support.foreign_files import MakeForeignFile, foreign_uid
-from tests.support.waiting import PATIENCE_S
 
 SETTINGS = "endpoint = 'shm://planted'\n"
 NAME = "lucky_transport.toml"
@@ -182,6 +180,5 @@ def test_a_user_obeys_its_own_file_in_its_private_group_and_one_of_root(
             one.chmod(mode)
     inner = _project(project)
     os.chown(inner, project.stat().st_uid, -1)
-    command = [sys.executable, "-c", _AS_A_USER, str(uid), str(uid), str(inner)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    ran = python("-c", _AS_A_USER, uid, uid, inner)
     assert (ran.stdout, ran.stderr) == ("shm://planted\n", "")

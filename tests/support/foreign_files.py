@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
+from tests.support.command import python
 from tests.support.waiting import PATIENCE_S
 
 KINDS = ("file", "fifo", "directory", "symbolic link", "socket")
@@ -55,6 +56,14 @@ def make_as(uid: int, path: Path, kind: str, content: bytes = b"") -> int:
     command = [sys.executable, "-m", "tests.support.foreign_files", str(uid), str(path), kind]
     subprocess.run(command, input=content, check=True, timeout=PATIENCE_S, cwd=Path(__file__).parents[2])
     return stat.S_IMODE(path.lstat().st_mode)
+
+
+def as_another_user(code: str, *arguments: object) -> list[str]:
+    """Run code, for which `os`, `socket` and `sys` are imported, as a user that is not root; return its lines."""
+    become = f"import os, socket, sys\nos.setgroups([]); os.setgid({foreign_uid()}); os.setuid({foreign_uid()})\n"
+    done = python("-c", become + code, *arguments)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
 
 
 if __name__ == "__main__":

@@ -232,9 +232,8 @@ class TestPendulumEngine(EngineContract):
 
 def bound(num_envs: int, **options: Any) -> tuple[PendulumEngine, Buffers]:
     engine = PendulumEngine(num_envs, **options)
-    buffers = Buffers.allocate(engine.spec)
-    engine.bind(buffers)
-    engine.step(np.full(num_envs, RESET, np.uint8))
+    buffers = _bound(engine)
+    _reset(engine)
     return engine, buffers
 
 

@@ -1,7 +1,8 @@
 """Methods, messages and their images; and messages as JSON."""
 
 import copy
-from dataclasses import dataclass, fields, is_dataclass
+import re
+from dataclasses import fields, is_dataclass, make_dataclass
 from typing import Any
 
 import numpy as np
@@ -133,30 +134,10 @@ def test_every_class_is_loaded_from_one_place_and_an_unknown_one_is_refused() ->
         _ = lucky_transport.messages.Nope  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@dataclass
-class Odd:
-    """Not a message: no codec can carry a complex number."""
-
-    when: complex = 0j
-
-
-@dataclass
-class Unsure:
-    """Not a message: on the wire an absent text is an empty one."""
-
-    name: str | None = None
-
-
-@pytest.mark.parametrize(
-    ("cls", "complaint"),
-    [
-        (Odd, r"Odd\.when: no codec knows the type <class 'complex'>"),
-        (Unsure, r"Unsure\.name: no codec knows the type str \| None"),
-    ],
-)
-def test_a_type_no_codec_knows_is_refused_where_it_stands(cls: type, complaint: str) -> None:
-    with pytest.raises(TypeError, match=complaint):
-        fields_of(cls)
+@pytest.mark.parametrize("kind", [complex, str | None])  # on the wire an absent text is an empty one
+def test_a_type_no_codec_knows_is_refused_where_it_stands(kind: Any) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"Odd.field: no codec knows the type {kind}")):
+        fields_of(make_dataclass("Odd", [("field", kind)]))
 
 
 _ENTITY = "/hazel.rpc.SceneService/GetEntity"

@@ -5,7 +5,9 @@ import inspect
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -136,18 +138,6 @@ def test_bounds_of_a_peer_that_cross_are_refused_with_their_element(low: Any, hi
         BatchSpec.from_json(json.dumps(plain))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "complex64", "object", "U5", "", "int"])
-def test_a_dtype_that_cannot_travel_is_refused_by_name(dtype: str) -> None:
-    with pytest.raises(SpecError, match=rf"dtype '{dtype}' cannot travel; expected one of float32"):
-        ArraySpec(dtype)
-
-
-@pytest.mark.parametrize("shape", [(0,), (3, 0), (-1,)])
-def test_an_empty_axis_is_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(SpecError, match="empty axis"):
-        ArraySpec("float32", shape)
-
-
 @pytest.mark.parametrize(
     "space",
     [
@@ -274,55 +264,75 @@ def test_nested_views_have_the_names_in_order_and_tuples_where_paths_count() -> 
     assert list(flat("x", found)) == ['x["z"]', 'x["b"][0]', 'x["b"][1]["c"]']
 
 
+#: Of parts: their paths, and what is wrong with the nest they make.
+NO_NESTS: list[tuple[list[Path], str]] = [
+    ([], "spec has no parts"),
+    ([("a",), ("a",)], 'spec["a"] is named by 2 parts'),
+    ([("a",), ("a", "b")], 'spec["a"] is named by 2 parts'),
+    ([(), ("a",)], "spec is named by 2 parts"),
+    ([("a",), (0,)], "spec has parts ['a', 0]: expected names, or places 0, 1, 2"),
+    ([(1,), (0,)], "spec has parts [1, 0]: expected names, or places 0, 1, 2"),
+    ([("a", 1)], 'spec["a"] has parts [1]: expected names, or places 0, 1, 2'),
+    ([("a",) * 33], "is nested deeper than 32 levels"),
+]
+#: Spaces that cannot travel, and the words of the refusal.
+NO_SPACES: list[tuple[gymnasium.Space[Any], str]] = [
+    (Text(4), "action: Text spaces cannot travel yet; wrap the env"),
+    (Dict({"a": Tuple([Discrete(2), Graph(Discrete(2), None)])}), 'action["a"][1]: Graph spaces cannot travel'),
+    (Dict({"a": Sequence(Discrete(2))}), 'action["a"]: Sequence spaces cannot travel'),
+    (Dict({"a": Dict({})}), 'action["a"] is an empty Dict'),
+    (Tuple([]), "action is an empty Tuple"),
+    (Dict({1: Discrete(2)}), "action has the key 1; the keys of a Dict must be strings"),  # pyright: ignore
+]
+#: Of an array of two int64: what does not fit its kind.
+NO_KINDS: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "Sparse"}, "kind 'Sparse': expected one of"),
+    ({"kind": "MultiDiscrete", "low": 0}, "a MultiDiscrete of int64 with bounds 0 to None is none"),
+    ({"kind": "MultiDiscrete", "low": 2, "high": 1}, "with bounds 2 to 1 is none"),
+    ({"kind": "MultiDiscrete", "low": 0, "high": 1 << 63}, "with bounds 0 to 9223372036854775808 is none"),
+    ({"kind": "MultiDiscrete", "low": 0, "high": 1.5}, "with bounds 0 to 1.5 is none"),
+    ({"kind": "MultiBinary", "low": 0, "high": 1}, "a MultiBinary is int8 from 0 to 1, not int64"),
+]
+PARTED = spec_of([A, Part(("b", 0), ArraySpec("uint8"))])
+#: Of PARTED's first part: what does not lie where it must.
+NO_PLACES: list[tuple[dict[str, Any], str]] = [
+    ({"offset": 32}, "lies at byte 32"),
+    ({"offset": -64}, "lies at byte -64"),
+    ({"offset": 128}, 'observation["a"] lies at byte 128 (24 bytes) of a row of 128'),
+    ({"array": ArraySpec("float64", (9,))}, "[0] lies at byte 64 (1 bytes) of a row of 128, with 72 taken"),
+]
+NO_ROWS = [ArraySpec("float32", (32,)), ArraySpec("uint8", (100,)), ArraySpec("uint8", (64, 2))]
+MEANT = [("reward_terms",), ("termination_terms",), ("final_obs",), ("final_info", "x"), ("_mine",), ("clock", "_x")]
+
+
+def moved(**changes: Any) -> BatchSpec:
+    first, second = PARTED.observation_parts
+    return replace(PARTED, observation_parts=(replace(first, **changes), second))
+
+
 @pytest.mark.parametrize(
-    ("paths", "text"),
+    ("make", "text"),
     [
-        ([], "row has no parts"),
-        ([("a",), ("a",)], 'row["a"] is named by 2 parts'),
-        ([("a",), ("a", "b")], 'row["a"] is named by 2 parts'),
-        ([(), ("a",)], "row is named by 2 parts"),
-        ([("a",), (0,)], "row has parts ['a', 0]: expected names, or places 0, 1, 2"),
-        ([(1,), (0,)], "row has parts [1, 0]: expected names, or places 0, 1, 2"),
-        ([("a", 1)], 'row["a"] has parts [1]: expected names, or places 0, 1, 2'),
-        ([("a",) * 33], "is nested deeper than 32 levels"),
+        *(
+            (partial(ArraySpec, dtype), f"dtype '{dtype}' cannot travel; expected one of float32")
+            for dtype in ("float16", "complex64", "object", "U5", "", "int")
+        ),
+        *((partial(ArraySpec, "float32", shape), "empty axis") for shape in ((0,), (3, 0), (-1,))),
+        *((partial(pack, [Part(path, ArraySpec()) for path in paths]), text) for paths, text in NO_NESTS),
+        *(
+            (partial(pack, [A], [Part(path, ArraySpec())]), f"{place('info', path)}: the name is taken")
+            for path in MEANT
+        ),
+        (partial(pack, [A], [Part((0,), ArraySpec())]), "info parts need names"),
+        *((partial(array_of, "action", space), text) for space, text in NO_SPACES),
+        *((partial(ArraySpec, "int64", (2,), **changes), text) for changes, text in NO_KINDS),
+        *((partial(moved, **changes), text) for changes, text in NO_PLACES),
+        *((partial(replace, PARTED, observation=row), "travels, expected uint8 (row_bytes,)") for row in NO_ROWS),
     ],
 )
-def test_paths_that_make_no_nest_are_refused_by_their_place(paths: list[Path], text: str) -> None:
-    with pytest.raises(SpecError, match=re.escape(text.replace("row", "spec"))):
-        pack([Part(path, ArraySpec()) for path in paths])
-
-
-@pytest.mark.parametrize(
-    "path",
-    [("reward_terms",), ("termination_terms",), ("final_obs",), ("final_info", "x"), ("_mine",), ("clock", "_x")],
-)
-def test_an_info_part_may_not_take_a_name_that_means_something_else(path: Path) -> None:
-    with pytest.raises(SpecError, match=re.escape(f"{place('info', path)}: the name is taken")):
-        pack([A], [Part(path, ArraySpec())])
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"offset": 32}, "lies at byte 32"),
-        ({"offset": -64}, "lies at byte -64"),
-        ({"offset": 128}, "lies at byte 128 .* of a row of 128"),
-        ({"array": ArraySpec("float64", (9,))}, r'observation\["b"\]\[0\] lies at byte 64 .* with 72 taken'),
-    ],
-)
-def test_a_part_that_does_not_lie_where_it_must_is_refused(changes: dict[str, Any], text: str) -> None:
-    spec = spec_of([A, Part(("b", 0), ArraySpec("uint8"))])
-    with pytest.raises(SpecError, match=text):
-        replace(spec, observation_parts=(replace(spec.observation_parts[0], **changes), spec.observation_parts[1]))
-
-
-@pytest.mark.parametrize(
-    "array", [ArraySpec("float32", (32,)), ArraySpec("uint8", (100,)), ArraySpec("uint8", (64, 2))]
-)
-def test_only_a_row_of_bytes_can_have_parts(array: ArraySpec) -> None:
-    spec = spec_of([A])
-    with pytest.raises(SpecError, match=r"observation: with parts .* travels, expected uint8 \(row_bytes,\)"):
-        replace(spec, observation=array)
+def test_what_cannot_be_is_refused_by_its_name_and_place(make: Callable[[], object], text: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(text)):
+        make()
 
 
 # --- as JSON ---
@@ -360,47 +370,9 @@ def test_a_space_of_one_array_has_no_parts(space: gymnasium.Space[Any]) -> None:
     assert space_of("action", array, parts) == space
 
 
-@pytest.mark.parametrize(
-    ("space", "text"),
-    [
-        (Text(4), "action: Text spaces cannot travel yet; wrap the env"),
-        (Dict({"a": Tuple([Discrete(2), Graph(Discrete(2), None)])}), 'action["a"][1]: Graph spaces cannot travel'),
-        (Dict({"a": Sequence(Discrete(2))}), 'action["a"]: Sequence spaces cannot travel'),
-        (Dict({"a": Dict({})}), 'action["a"] is an empty Dict'),
-        (Tuple([]), "action is an empty Tuple"),
-        (Dict({1: Discrete(2)}), "action has the key 1; the keys of a Dict must be strings"),  # pyright: ignore
-    ],
-    ids=lambda value: str(value)[:30],
-)
-def test_what_cannot_travel_is_refused_by_name_and_place(space: gymnasium.Space[Any], text: str) -> None:
-    with pytest.raises(SpecError, match=re.escape(text)):
-        array_of("action", space)
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"kind": "Sparse"}, "kind 'Sparse': expected one of"),
-        ({"kind": "MultiDiscrete", "low": 0}, "a MultiDiscrete of int64 with bounds 0 to None is none"),
-        ({"kind": "MultiDiscrete", "low": 2, "high": 1}, "with bounds 2 to 1 is none"),
-        ({"kind": "MultiDiscrete", "low": 0, "high": 1 << 63}, "with bounds 0 to 9223372036854775808 is none"),
-        ({"kind": "MultiDiscrete", "low": 0, "high": 1.5}, "with bounds 0 to 1.5 is none"),
-        ({"kind": "MultiBinary", "low": 0, "high": 1}, "a MultiBinary is int8 from 0 to 1, not int64"),
-    ],
-)
-def test_a_kind_that_does_not_fit_its_numbers_is_refused(changes: dict[str, Any], text: str) -> None:
-    with pytest.raises(SpecError, match=text):
-        ArraySpec("int64", (2,), **changes)
-
-
 def test_a_kind_of_a_newer_peer_is_seen_as_a_box() -> None:
     plain = ArraySpec("int8", (3,), 0, 1, kind="MultiBinary").to_plain() | {"kind": "MultiQuantum"}
     assert ArraySpec.from_plain(plain) == ArraySpec("int8", (3,), 0, 1)
-
-
-def test_info_parts_need_names() -> None:
-    with pytest.raises(SpecError, match="info parts need names"):
-        pack([A], [Part((0,), ArraySpec())])
 
 
 @given(
