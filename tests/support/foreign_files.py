@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-from tests.support.command import python
 from tests.support.waiting import PATIENCE_S
 
 KINDS = ("file", "fifo", "directory", "symbolic link", "socket")
@@ -61,7 +60,8 @@ def make_as(uid: int, path: Path, kind: str, content: bytes = b"") -> int:
 def as_another_user(code: str, *arguments: object) -> list[str]:
     """Run code, for which `os`, `socket` and `sys` are imported, as a user that is not root; return its lines."""
     become = f"import os, socket, sys\nos.setgroups([]); os.setgid({foreign_uid()}); os.setuid({foreign_uid()})\n"
-    done = python("-c", become + code, *arguments)
+    command = [sys.executable, "-c", become + code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.stderr == ""
     return done.stdout.splitlines()
 

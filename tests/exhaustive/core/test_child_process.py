@@ -6,9 +6,7 @@ import logging
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +17,8 @@ import lucky_transport
 from lucky_transport import api
 from lucky_transport.errors import NotReachable
 from lucky_transport.process import ChildProcess, EngineProcess
+from tests.support.command import python
+from tests.support.resources import threads_of
 from tests.support.waiting import PATIENCE_S, until
 
 ENVS = """
@@ -90,10 +90,6 @@ def printed(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixtu
         yield caplog
 
 
-def end(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
-
-
 @pytest.mark.usefixtures("envs")
 @pytest.mark.parametrize("transport", ["shm", "grpc"])
 def test_an_env_prints_as_much_as_it_likes_and_whatever_it_likes(
@@ -127,7 +123,7 @@ for fd in (0, 1, 2):
 EngineProcess("toy", ["inproc:"], start_timeout_s=60).stop()
 os.write(kept, b"started")
 """
-    assert subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, check=True).stderr == b"started"
+    assert python("-c", program, check=True).stderr == "started"
 
 
 @pytest.mark.usefixtures("envs")
@@ -135,14 +131,14 @@ def test_a_process_that_an_env_leaves_behind_keeps_no_close_waiting(printed: pyt
     env = api.make(ENGINE, options={"leaves": "sleep"}, transport="auto")
     env.close()
     left = next(message.split()[-1] for message in printed.messages if "left" in message)
-    end(int(left))  # it was there until now
+    os.kill(int(left), signal.SIGKILL)  # it was there until now
 
 
 @pytest.mark.usefixtures("envs")
 def test_the_end_of_an_engine_is_seen_though_a_child_of_it_holds_its_descriptors() -> None:
     with pytest.raises(NotReachable, match="ended before it was ready: exit status 3") as failed:
         api.make(ENGINE, options={"leaves": "fork"}, transport="auto", start_timeout_s=PATIENCE_S)
-    end(int(str(failed.value).rpartition("left ")[2].split()[0]))
+    os.kill(int(str(failed.value).rpartition("left ")[2].split()[0]), signal.SIGKILL)
 
 
 @pytest.mark.usefixtures("envs")
@@ -177,7 +173,7 @@ def test_a_log_handler_that_raises_keeps_no_process_waiting() -> None:
 
 def test_an_output_is_read_by_one_thread_that_ends_with_the_process() -> None:
     process = ChildProcess("quiet", ["sleep", "600"])
-    (reader,) = [thread for thread in threading.enumerate() if thread.name == "output of quiet"]
+    (reader,) = threads_of("output of quiet")
     process.stop()
     until(lambda: not reader.is_alive())
 
@@ -223,8 +219,7 @@ def test_a_child_has_the_path_and_the_flags_of_its_parent(how: str, flags: list[
     place = {"script": ["programs/__main__.py"], "-c": ["-c", PROGRAM], "zipapp": ["app.zip"], "-m": ["-m", "programs"]}
     if how == "-m" and flags in (["-P"], ["-I"]):
         pytest.skip("these flags keep the working directory off the path, from which -m would run it")
-    command = [sys.executable, *flags, *place[how], str(modules)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = python(*flags, *place[how], modules, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     child, parent = map(json.loads, filter(None, done.stdout.splitlines()))
     assert child == parent

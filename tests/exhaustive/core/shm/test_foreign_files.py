@@ -1,4 +1,5 @@
-"""Files that another user made under our names: refused by name and owner, never trusted, never removed.
+"""Files that another user made under our names: refused by name and owner, never trusted, never removed. Its processes
+guess the names, read, write, connect and listen: they get nothing.
 
     python -m pytest tests/exhaustive/{core,plugins}/shm/test*foreign_files.py    # as root
 
@@ -9,27 +10,33 @@ import os
 import re
 import shutil
 import stat
-import subprocess
-import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from lucky_transport import api
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import SegmentError
+from lucky_transport.errors import RemoteProtocolError, SegmentError
 from lucky_transport.process import unique_name
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.socket_path import remove_stale_sockets
+from lucky_transport.shm.listener.connecting import connect_pipe
+from lucky_transport.shm.listener.handshake import ClientHello
+from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.segment import segment, segment_files
 from lucky_transport.shm.segment.segment import Segment
 from lucky_transport.shm.slot_files.image_file import ImageFile, remove_images
 from lucky_transport.shm.slot_files.image_store import ImageStores
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from tests.support.foreign_files import KINDS, MakeForeignFile, foreign_uid, make
+from tests.support.command import invoke, python
+from tests.support.foreign_files import KINDS, MakeForeignFile, as_another_user, foreign_uid, make, why_not
 from tests.support.resources import descriptors_of
+from tests.support.waiting import PATIENCE_S, until
 
 SPEC = BatchSpec("toy", 3, ArraySpec("float32", (5,)), ArraySpec("float32", (2,), -1.0, 1.0))
 RING = 4096
@@ -178,14 +185,12 @@ def test_ls_and_doctor_pass_over_what_others_planted(make_foreign_file: MakeFore
         for path, kind in zip(paths, ("fifo", "file", "directory"), strict=True):
             make_foreign_file(path, kind)
         for command in (["ls", "--json"], ["doctor", "--fix", "--json"]):
-            ran = subprocess.run(["lucky-transport", *command], capture_output=True, text=True, timeout=60)
-            assert "Traceback" not in ran.stderr
-            assert name not in ran.stdout
-        ran = subprocess.run(
-            ["lucky-transport", "inspect", f"shm://{name}"], capture_output=True, text=True, timeout=60
-        )
-        assert ran.returncode == 1
-        assert f"user {foreign_uid()}" in ran.stderr
+            ran = invoke(*command)
+            assert isinstance(ran.exception, SystemExit | None), ran.exception  # anything else would be a traceback
+            assert name not in ran.output
+        ran = invoke("inspect", f"shm://{name}")
+        assert ran.exit_code == 1
+        assert f"user {foreign_uid()}" in ran.output
         assert all(path.lstat().st_uid == foreign_uid() for path in paths)
     finally:
         for path in paths:
@@ -217,10 +222,108 @@ def test_a_user_without_rights_is_told_whose_file_it_is(shared: Path, make_forei
     """Root may open everything; others get EACCES first."""
     make_foreign_file(shared / "one", "file", b"secret")
     (shared / "one").chmod(0o600)
-    ran = subprocess.run([sys.executable, "-c", _AS_ANOTHER_USER, str(shared)], capture_output=True, text=True)
+    ran = python("-c", _AS_ANOTHER_USER, shared)
     assert ran.stderr == ""
     lines = ran.stdout.splitlines()
     assert len(lines) == 2
     for line in lines:
         assert f"{shared}/one is a regular file of user {foreign_uid()} (no name) with mode 0600" in line
         assert "user 54000" in line
+
+
+# --- a process of another user at an engine's files and socket, and one that poses as an engine: it gets nothing ---
+
+needs_root = pytest.mark.skipif(bool(why_not()), reason=why_not())
+_OPEN = """
+for path in sys.argv[1:]:
+    for flags in (os.O_RDONLY, os.O_RDWR):
+        try:
+            os.open(path, flags)
+        except PermissionError:
+            print("refused", path)
+    try:
+        os.unlink(path)
+    except PermissionError:
+        print("kept", path)
+"""
+_CONNECT = """
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+connection.settimeout({patience})
+try:
+    connection.connect(sys.argv[1])
+    connection.send({hello!r})
+    message, fds, _, _ = socket.recv_fds(connection, 1024, 8)
+    print(len(message), len(fds))
+except (PermissionError, ConnectionResetError) as error:
+    print(type(error).__name__)
+"""
+_LISTEN = """
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind(sys.argv[1])
+listener.listen()
+os.chmod(sys.argv[1], 0o666)
+connection, _ = listener.accept()
+try:
+    connection.recv(100)
+    memory = os.memfd_create("rings")
+    socket.send_fds(connection, [b"LRRV" + bytes([2, 0, 1, 0, 0, 0, 0, 0, 0, 16, 0, 0])], [memory])
+    connection.recv(100)
+except OSError:
+    pass  # the client has left
+"""
+
+
+@pytest.fixture
+def listener(shared: Path) -> Iterator[Listener]:
+    """A listener that is served meanwhile."""
+    with Listener("one", directory=shared / "run") as one:
+        ends = threading.Event()
+
+        def serve() -> None:
+            while not ends.wait(0.005):
+                for pipe in one.advance():
+                    pipe.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield one
+        ends.set()
+        thread.join()
+
+
+@needs_root
+def test_another_user_that_guesses_the_names_reads_writes_and_removes_nothing() -> None:
+    name = unique_name()
+    with (
+        api.serve("echo", f"shm://{name}"),
+        api.connect(f"shm://{name}") as client,
+        client.camera.stream_camera("beside") as stream,
+    ):
+        next(stream)
+        paths = sorted(Path("/dev/shm").glob(f"{name}*"))
+        assert {path.name.removeprefix(name) for path in paths} >= {"", ".images.1", ".lock"}
+        lines = as_another_user(_OPEN, *paths)
+    assert lines == [line for path in map(str, paths) for line in (f"refused {path}",) * 2 + (f"kept {path}",)]
+
+
+@needs_root
+def test_another_user_cannot_reach_an_engines_socket_and_would_get_no_rings(listener: Listener) -> None:
+    """As if an administrator had opened the directory and the socket: the engine asks the kernel who connects."""
+    connect = _CONNECT.format(hello=ClientHello().to_bytes(), patience=PATIENCE_S)
+    assert as_another_user(connect, listener.path) == ["PermissionError"]
+    listener.path.parent.chmod(0o755)
+    listener.path.chmod(0o666)
+    assert as_another_user(connect, listener.path) in (["0 0"], ["ConnectionResetError"])
+    assert listener.clients == 0
+    connect_pipe("one", Deadline(PATIENCE_S), directories=[listener.path.parent]).close()
+
+
+@needs_root
+def test_a_client_refuses_an_engine_of_another_user_before_it_takes_anything(shared: Path) -> None:
+    path = shared / "one.sock"
+    with ThreadPoolExecutor(1) as pool:
+        planted = pool.submit(as_another_user, _LISTEN, path)
+        until(lambda: path.exists() and path.stat().st_mode & 0o666 == 0o666)
+        with pytest.raises(RemoteProtocolError, match=f"belongs to user {foreign_uid()}"):
+            connect_pipe("one", Deadline(PATIENCE_S), directories=[shared])
+        assert planted.result(PATIENCE_S) == []

@@ -7,7 +7,6 @@ import os
 import platform
 import signal
 import subprocess
-import sys
 import tempfile
 from mmap import PAGESIZE
 from pathlib import Path
@@ -17,7 +16,8 @@ import pytest
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm.files import private_file
 from lucky_transport.shm.files.mapping import Mapping, map_file
-from tests.support.boxes import Box, needs
+from tests.support.boxes import boxed, needs
+from tests.support.command import python
 
 PAGES = 8
 SIZE = PAGES * 4096
@@ -42,8 +42,7 @@ def made(name="one", fill=7):
 
 
 def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", _BEGIN + code, str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100)
+    return python("-c", _BEGIN + code, folder)
 
 
 def said(code: str, folder: Path) -> list[str]:
@@ -158,19 +157,15 @@ if {enabled == "after, then another mapping"}: made("two")
 @pytest.mark.exhaustive
 def test_a_signal_that_somebody_sends_does_what_it_did_before(tmp_path: Path) -> None:
     assert run("made(); os.kill(os.getpid(), signal.SIGBUS)", tmp_path).returncode == -signal.SIGBUS
-    other = tmp_path / "other"
-    other.mkdir()
     code = """
 signal.signal(signal.SIGBUS, lambda *_: print("heard"))
-made()
+made("two")
 os.kill(os.getpid(), signal.SIGBUS)
 signal.raise_signal(signal.SIGBUS)
 """
-    assert said(code, other) == ["heard", "heard"]
-    ignoring = tmp_path / "ignoring"
-    ignoring.mkdir()
-    code = "signal.signal(signal.SIGBUS, signal.SIG_IGN); made(); os.kill(os.getpid(), signal.SIGBUS); print(1)"
-    assert said(code, ignoring) == ["1"]
+    assert said(code, tmp_path) == ["heard", "heard"]
+    code = "signal.signal(signal.SIGBUS, signal.SIG_IGN); made('three'); os.kill(os.getpid(), signal.SIGBUS); print(1)"
+    assert said(code, tmp_path) == ["1"]
 
 
 def test_a_handler_that_was_replaced_is_put_back_by_the_next_mapping(tmp_path: Path) -> None:
@@ -298,8 +293,7 @@ thread.start() if sys.argv[2] == "thread" else pass_some()
 def test_messages_that_come_again_are_put_where_the_last_ones_were(length: int, where: str) -> None:
     """Memory that goes back to the system with each message comes back page by page: that many faults for each."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    command = [sys.executable, "-c", _FAULTS, str(length), where]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = python("-c", _FAULTS, length, where, env=environment, check=True)
     assert float(done.stdout) < length // PAGESIZE
 
 
@@ -337,9 +331,5 @@ push(40 * MIB)
 def test_a_slab_takes_no_memory_that_other_programs_need() -> None:
     flags = ("--user", "--map-root-user", "--mount")
     needs(flags)
-    with tempfile.TemporaryDirectory() as folder:
-        box = Box(flags, "-c", _SMALL, folder)
-        try:
-            assert [box.line() for _ in range(4)] == ["True 24", "False 4", "False 4", "False 4"]
-        finally:
-            box.close()
+    with tempfile.TemporaryDirectory() as folder, boxed(flags, "-c", _SMALL, folder) as box:
+        assert [box.line() for _ in range(4)] == ["True 24", "False 4", "False 4", "False 4"]
