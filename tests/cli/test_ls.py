@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import Result
 
 import lucky_transport
 from lucky_transport import api
@@ -23,24 +22,20 @@ from tests.cli.conftest import MakeSegment, Run
 from tests.support.command import invoke
 
 
-def listing() -> dict[str, Any]:
-    shown = invoke("ls", "--json")
-    assert shown.exit_code == 0, shown.output
-    return json.loads(shown.output)
+def plain(*arguments: str, code: int = 0) -> dict[str, Any]:
+    done = invoke(*arguments, "--json")
+    assert done.exit_code == code, done.output
+    return json.loads(done.output)
 
 
 @pytest.mark.parametrize("kind", ["transports", "engines", "commands"])
 def test_everything_that_is_registered_is_listed_with_its_summary(kind: str) -> None:
-    table = getattr(registry(), kind)
-    listed = {item["name"]: item["summary"] for item in listing()[kind]}
-    assert listed == {name: info.summary for name, info in table.items()}
-
-
-def test_what_needs_nothing_is_usable() -> None:
-    by_name = {item["name"]: item for kind in ("transports", "engines", "commands") for item in listing()[kind]}
-    for name in ("inproc", "toy", "serve", "ls", "inspect", "doctor"):
-        assert by_name[name]["loadable"] is True
-        assert by_name[name]["problem"] == ""
+    table, listed = getattr(registry(), kind), {item["name"]: item for item in plain("ls")[kind]}
+    assert {name: item["summary"] for name, item in listed.items()} == {
+        name: one.summary for name, one in table.items()
+    }
+    for name in {"inproc", "toy", "serve", "ls", "inspect", "doctor"} & set(listed):  # which need nothing
+        assert (listed[name]["loadable"], listed[name]["problem"]) == (True, "")
 
 
 @pytest.mark.exhaustive
@@ -55,7 +50,7 @@ def test_a_transport_whose_package_is_missing_says_what_to_install(run: Run, tmp
 
 def test_a_running_segment_is_listed_with_its_processes(make_segment: MakeSegment) -> None:
     made = make_segment(num_envs=5)
-    listed = {one["name"]: one for one in listing()["segments"]}
+    listed = {one["name"]: one for one in plain("ls")["segments"]}
     assert listed[made.name] == {
         "name": made.name,
         "path": str(made.path),
@@ -77,7 +72,7 @@ def test_people_get_the_same_as_tables(run: Run, make_segment: MakeSegment) -> N
     for kind in ("transports", "engines", "commands"):
         lines = run("ls", kind).stdout.splitlines()
         assert lines[0] == kind.capitalize()
-        assert {item["name"] for item in listing()[kind]} <= {line.split()[0] for line in lines if line}
+        assert {item["name"] for item in plain("ls")[kind]} <= {line.split()[0] for line in lines if line}
     done = run("ls")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "Segments on this host"
@@ -94,16 +89,6 @@ def endpoint() -> Iterator[str]:
         yield name
 
 
-def run(*arguments: str) -> Result:
-    return invoke(*arguments)
-
-
-def plain(*arguments: str) -> dict[str, Any]:
-    done = run(*arguments, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.output)
-
-
 def test_services_are_shown_and_switched(endpoint: str) -> None:
     assert plain("services", endpoint)["services"] == {
         "hazel.rpc.AgentService": True,
@@ -116,7 +101,7 @@ def test_services_are_shown_and_switched(endpoint: str) -> None:
     off = [name for name, is_on in after["services"].items() if not is_on]
     assert off == ["hazel.rpc.MujocoService", "hazel.rpc.SceneService"]
     assert plain("services", endpoint) == after
-    shown = run("services", endpoint, "--on", "*").output
+    shown = invoke("services", endpoint, "--on", "*").output
     assert "off" not in shown.split()
     assert "/hazel.rpc.TelemetryService/StreamTelemetry  12.5/s at most" in shown
 
@@ -131,13 +116,13 @@ def test_services_are_shown_and_switched(endpoint: str) -> None:
     ],
 )
 def test_what_is_wrong_is_refused_with_the_remedy(endpoint: str, arguments: list[str], text: str) -> None:
-    done = run("services", endpoint, *arguments)
+    done = invoke("services", endpoint, *arguments)
     assert done.exit_code == 1
     assert text in done.output
 
 
 def test_an_engine_that_is_not_there_is_refused_with_those_that_are(endpoint: str) -> None:
-    done = run("services", "shm://nobody")
+    done = invoke("services", "shm://nobody")
     assert done.exit_code == 1
     assert "no engine of yours is served at shm://nobody on this host; yours are at" in done.output
     assert endpoint in done.output
@@ -145,13 +130,13 @@ def test_an_engine_that_is_not_there_is_refused_with_those_that_are(endpoint: st
 
 def test_what_is_off_is_seen_by_ls_and_inspect(endpoint: str) -> None:
     plain("services", endpoint, "--off", "SceneService", "--fps", "TelemetryService=5")
-    assert "off: SceneService; TelemetryService/StreamTelemetry at most 5/s" in run("ls").output
+    assert "off: SceneService; TelemetryService/StreamTelemetry at most 5/s" in invoke("ls").output
     running = {one["endpoints"][0]: one for one in plain("ls")["running"]}
     assert running[endpoint]["services"]["hazel.rpc.SceneService"] is False
     inspected = plain("inspect", endpoint)
     assert inspected["services"] == running[endpoint]["services"]
     assert inspected["streams"]["/hazel.rpc.TelemetryService/StreamTelemetry"] == 5
-    assert "hazel.rpc.SceneService           off" in run("inspect", endpoint).output
+    assert "hazel.rpc.SceneService           off" in invoke("inspect", endpoint).output
 
 
 def test_what_is_off_is_seen_over_a_connection_too() -> None:
@@ -228,18 +213,12 @@ def test_names_in_a_table_and_in_a_line_are_spelt_out(capsys: pytest.CaptureFixt
     ]
 
 
-def inspected(endpoint: str, code: int = 0) -> dict[str, Any]:
-    shown = invoke("inspect", endpoint, "--json")
-    assert shown.exit_code == code, shown.output
-    return json.loads(shown.output)
-
-
 # --- a segment ---
 
 
 def test_every_header_field_is_shown_with_place_meaning_and_value(make_segment: MakeSegment) -> None:
     made = make_segment(num_envs=7)
-    fields = {one["name"]: one for one in inspected(f"shm://{made.name}")["header"]}
+    fields = {one["name"]: one for one in plain("inspect", f"shm://{made.name}")["header"]}
     assert set(fields) == set(FIELDS)
     raw = made.path.read_bytes()
     for name, place in FIELDS.items():
@@ -248,13 +227,13 @@ def test_every_header_field_is_shown_with_place_meaning_and_value(make_segment: 
         value = struct.unpack_from("<" + place.code, raw, place.offset)[0]
         assert shown["value"] == (value.hex() if isinstance(value, bytes) else value)
     assert fields["num_envs"]["value"] == 7
-    offsets = [one["offset"] for one in inspected(f"shm://{made.name}")["header"]]
+    offsets = [one["offset"] for one in plain("inspect", f"shm://{made.name}")["header"]]
     assert offsets == sorted(offsets)
 
 
 def test_regions_and_spec_are_those_of_the_engine(make_segment: MakeSegment) -> None:
     made = make_segment()
-    report = inspected(f"shm://{made.name}")
+    report = plain("inspect", f"shm://{made.name}")
     assert report["spec"] | {"lucky_transport": version("lucky-transport")} == json.loads(made.spec.to_json())
     regions = {one["name"]: (one["offset"], one["size_bytes"]) for one in report["regions"]}
     assert regions["observations"] == made.layout["observations"][1:]
@@ -264,7 +243,7 @@ def test_regions_and_spec_are_those_of_the_engine(make_segment: MakeSegment) -> 
 def test_looking_attaches_nothing_and_changes_no_byte(make_segment: MakeSegment) -> None:
     made = make_segment()
     before = made.path.read_bytes()
-    report = inspected(f"shm://{made.name}")
+    report = plain("inspect", f"shm://{made.name}")
     assert report["client_pid"] == 0
     assert made.path.read_bytes() == before
     assert holder(made.lock_path, CLIENT) is None
@@ -272,7 +251,7 @@ def test_looking_attaches_nothing_and_changes_no_byte(make_segment: MakeSegment)
 
 def test_a_segment_that_is_not_ready_is_shown_with_the_reason(make_segment: MakeSegment) -> None:
     made = make_segment(ready=False)
-    report = inspected(f"shm://{made.name}", code=1)
+    report = plain("inspect", f"shm://{made.name}", code=1)
     assert "version is 0" in report["problem"]
     assert report["spec"] is None
     assert len(report["header"]) == len(FIELDS)
@@ -285,7 +264,7 @@ def test_a_segment_that_is_not_ready_is_shown_with_the_reason(make_segment: Make
 def test_a_damaged_header_is_shown_with_what_is_wrong_in_it(make_segment: MakeSegment, field: str, value: int) -> None:
     made = make_segment()
     header.put(made.mapping, field, value)
-    report = inspected(f"shm://{made.name}", code=1)
+    report = plain("inspect", f"shm://{made.name}", code=1)
     assert field in report["problem"]
     assert next(one for one in report["header"] if one["name"] == field)["value"] == value
 
@@ -350,7 +329,7 @@ def engine() -> Iterator[str]:
 
 
 def test_an_engine_behind_a_transport_is_shown_with_spec_capabilities_and_methods(engine: str) -> None:
-    report = inspected(engine)
+    report = plain("inspect", engine)
     assert report["transport"] == "inproc"
     assert report["spec"]["num_envs"] == 3
     assert report["capabilities"]["lockstep"] is True
@@ -361,7 +340,7 @@ def test_an_engine_behind_a_transport_is_shown_with_spec_capabilities_and_method
 
 def test_a_method_that_changes_the_world_is_never_tried(engine: str) -> None:
     with lucky_transport.connect(engine) as client:
-        before = inspected(engine)["methods"]
+        before = plain("inspect", engine)["methods"]
         assert before["/hazel.rpc.AgentService/ResetAgent"].startswith("not tried")
         assert before["/lucky_transport.v1.BatchService/SetSeeds"].startswith("not tried")
         assert client.transport.step(client.transport.actions).seq == 1
@@ -370,7 +349,7 @@ def test_a_method_that_changes_the_world_is_never_tried(engine: str) -> None:
 def test_looking_takes_no_lease_so_a_driver_is_not_disturbed(engine: str) -> None:
     with lucky_transport.connect(engine) as client:
         client.transport.step(client.transport.actions)
-        inspected(engine)
+        plain("inspect", engine)
         assert client.transport.step(client.transport.actions).seq == 2
 
 
@@ -385,7 +364,7 @@ def test_parts_are_listed_with_their_places_in_a_row() -> None:
     with lucky_transport.serve("toy:composite", "shm://", num_envs=2) as serving:
         endpoint = str(serving.endpoints[0])
         shown = invoke("inspect", endpoint).output
-        parts = inspected(endpoint)["spec"]["observation_parts"]
+        parts = plain("inspect", endpoint)["spec"]["observation_parts"]
     assert '  observation["camera"]["left"]   64' in shown
     assert '  info["clock"]["ticks"]' in shown
     assert '  action["gears"]' in shown

@@ -224,18 +224,16 @@ def test_the_version_has_a_short_option(option: str) -> None:
     assert invoke(option).output.startswith("lucky-transport, version ")
 
 
-def completed(run: Run, line: str, *, breaks: str = ":=") -> list[str]:
-    """What Bash gets for a line whose end is the cursor."""
-    done = run(
-        _LUCKY_TRANSPORT_COMPLETE="bash_complete",
-        COMP_WORDS=line,
-        COMP_CWORD="1",
-        COMP_LINE=line,
-        COMP_POINT=str(len(line)),
-        COMP_WORDBREAKS=breaks,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+def asked(line: str, breaks: str = ":=") -> dict[str, str]:
+    """What Bash sets for a line whose end is the cursor."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": "1", "COMP_LINE": line, "COMP_POINT": str(len(line))}
+    return {**words, "COMP_WORDBREAKS": breaks, COMPLETION_VARIABLE: "bash_complete"}
+
+
+def completed(run: Run, line: str, *, breaks: str = ":=", **variables: str) -> list[str]:
+    """What Bash gets for it."""
+    done = run(**asked(line, breaks), **variables)
+    assert (done.returncode, done.stderr) == (0, "")
     return [item.partition(",")[2] for item in done.stdout.splitlines()]
 
 
@@ -285,24 +283,14 @@ def test_living_engines_are_endpoints(run: Run, make_segment: MakeSegment) -> No
 def test_completing_imports_no_numpy(run: Run, tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text("raise SystemExit('numpy was imported')\n")
     for line in ("lucky-transport serve to", "lucky-transport inspect s", "lucky-transport parity --method Sce"):
-        done = run(
-            _LUCKY_TRANSPORT_COMPLETE="bash_complete",
-            COMP_LINE=line,
-            COMP_POINT=str(len(line)),
-            COMP_WORDBREAKS=":",
-            PYTHONPATH=str(tmp_path),
-        )
-        assert (done.returncode, done.stderr) == (0, ""), done.stderr
-        assert done.stdout
+        assert completed(run, line, PYTHONPATH=str(tmp_path))
 
 
 def test_a_command_that_cannot_be_loaded_completes_to_nothing(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(registry().commands, "lost", CommandInfo("lost", "json:no_such_command", "cannot be loaded"))
-    line = "lucky-transport lost "
-    variables = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_WORDBREAKS": ":"}
-    for name, value in {**variables, COMPLETION_VARIABLE: "bash_complete"}.items():
+    for name, value in asked("lucky-transport lost ").items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SystemExit) as ended:
         main()

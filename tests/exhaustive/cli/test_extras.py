@@ -13,6 +13,7 @@ import pytest
 import lucky_transport
 from lucky_transport.process import unique_name
 from tests.cli.conftest import MakeSegment, Run
+from tests.cli.test_main import asked
 from tests.support.command import python
 
 #: Packages that the extras bring, by the names they are imported by.
@@ -159,10 +160,7 @@ def hidden(environ: dict[str, str], tmp_path: Path) -> Run:
     ids=["help", "transports", "commands", "completion"],
 )
 def test_what_needs_no_native_module_does_without(hidden: Run, arguments: list[str], said: str) -> None:
-    line = "lucky-transport serve to"
-    point = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_WORDS": line, "COMP_CWORD": "2"}
-    completes = {"_LUCKY_TRANSPORT_COMPLETE": "bash_complete", "COMP_WORDBREAKS": ":=", **point}
-    done = hidden(*arguments, **({} if arguments else completes))
+    done = hidden(*arguments, **({} if arguments else asked("lucky-transport serve to")))
     assert (done.returncode, done.stderr) == (0, "")
     assert said in done.stdout.split()
 

@@ -32,14 +32,14 @@ def test_a_signal_during_the_interpreters_own_end_changes_nothing_either() -> No
     with Shutdown() as shutdown:
         signal.raise_signal(signal.SIGINT)
         shutdown.wait()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS[:3]:
         signal.raise_signal(number)
     remaining_s, _ = signal.getitimer(signal.ITIMER_REAL)
     assert 0 < remaining_s <= LIMIT_S  # and it cannot take for ever
 
 
 def test_leaving_restores_the_handlers_and_leaves_no_thread_or_descriptor() -> None:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    before = {number: signal.getsignal(number) for number in SIGNALS[:3]}
     descriptors = set(os.listdir("/proc/self/fd"))
     with Shutdown(os.getppid()):
         assert signal.getsignal(signal.SIGTERM) is not before[signal.SIGTERM]
@@ -71,15 +71,10 @@ def test_what_ends_a_forked_child_does_not_end_its_parent() -> None:
         assert not shutdown.asked.wait(0.05)
 
 
-def ended_process() -> int:
-    """Return the pid of a process that no longer exists."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait(PATIENCE_S)
-    return process.pid
-
-
 def test_a_parent_that_is_gone_already_asks_at_once() -> None:
-    with Shutdown(ended_process()) as shutdown:
+    parent = subprocess.Popen([sys.executable, "-c", ""])
+    parent.wait(PATIENCE_S)
+    with Shutdown(parent.pid) as shutdown:
         assert shutdown.asked.is_set()
 
 
