@@ -106,14 +106,8 @@ def store(location: Any, value: Any, order: Order, at: str = "", text: str = "",
 
 
 def exchange(into: str, location: Any, value: Any, order: Order, at: str = "", text: str = "", **options: Any) -> Step:
+    """Store the value, only where `expected` is if that is given; `into` becomes what was there, or whether it was that."""
     return Step("exchange", location, value, into, order, at=at, text=text, **options)
-
-
-def compare_exchange(
-    into: str, location: Any, expected: Any, value: Any, order: Order, at: str = "", text: str = "", **options: Any
-) -> Step:
-    """Store `value` where `expected` is; `into` becomes True when that was done."""
-    return Step("exchange", location, value, into, order, at=at, text=text, expected=expected, **options)
 
 
 def fence(order: Order, at: str = "", text: str = "__atomic_thread_fence({})", **options: Any) -> Step:

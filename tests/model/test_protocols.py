@@ -151,17 +151,16 @@ def test_every_atomic_step_of_a_function_is_a_row(function: str) -> None:
     assert not missing, f"{function} has steps that the model has not: {missing}"
 
 
-@pytest.mark.parametrize(("function", "order"), [("lucky_load32", "ACQUIRE"), ("lucky_load64", "ACQUIRE")])
-def test_the_words_are_loaded_and_stored_with_the_orders_of_the_rows(function: str, order: str) -> None:
-    assert atomic_steps(_BODIES[function]) == [f"__atomic_load_n(p, __ATOMIC_{order})"]
-    number = function.removeprefix("lucky_load")
-    assert atomic_steps(_BODIES[f"words_load{number}"]) == [f"{function}(place)"]
+@pytest.mark.parametrize("number", [32, 64])
+def test_the_words_are_loaded_and_stored_with_the_orders_of_the_rows(number: int) -> None:
+    assert atomic_steps(_BODIES[f"lucky_load{number}"]) == ["__atomic_load_n(p, __ATOMIC_ACQUIRE)"]
+    assert atomic_steps(_BODIES[f"words_load{number}"]) == [f"lucky_load{number}(place)"]
     store = f"__atomic_store_n((uint{number}_t *)place, value, __ATOMIC_RELEASE)"
     assert atomic_steps(_BODIES[f"words_store{number}"]) == [store]
 
 
 @pytest.mark.parametrize(
-    ("function", "calls"),
+    ("function", "line"),
     [
         ("client_publish", "lucky_wake(c->park_engine)"),
         ("engine_announce", "lucky_wake(e->park_frame)"),
@@ -174,15 +173,7 @@ def test_the_words_are_loaded_and_stored_with_the_orders_of_the_rows(function: s
         ("ring_taken", "ring_give_back(r, position)"),
         ("ring_reserve", "ring_free_bytes(r, &read)"),
         ("EngineEnvWords.publish", "native.wake(self._mapping, self._at + _FENCE)"),
-    ],
-)
-def test_what_publishes_wakes_the_side_that_may_be_parked(function: str, calls: str) -> None:
-    assert calls in {**_BODIES, **_METHODS}[function]
-
-
-@pytest.mark.parametrize(
-    ("function", "line"),
-    [
+        # of the C kit, whose words are those of lucky_park.h
         ("lucky_ring_reserve", "lucky_load32(lucky_ring_word(r, LUCKY_RING_READ))"),
         ("lucky_ring_publish", "lucky_store32(lucky_ring_word(r, 0), r->position);"),
         ("lucky_outbox_try", "lucky_wake(o->park);"),
@@ -195,20 +186,16 @@ def test_what_publishes_wakes_the_side_that_may_be_parked(function: str, calls: 
         ("lucky_wait", "lucky_park(w, me->park, timeout_ns - waited)"),
     ],
 )
-def test_the_c_kit_takes_the_steps_of_the_rows(function: str, line: str) -> None:
-    """Its words are those of lucky_park.h, which the rows name."""
-    assert line in _KIT[function]
+def test_what_publishes_wakes_the_side_that_may_be_parked_and_the_c_kit_takes_the_same_steps(
+    function: str, line: str
+) -> None:
+    assert line in {**_KIT, **_BODIES, **_METHODS}[function]
 
 
 def test_every_function_that_stores_with_an_order_is_in_the_model() -> None:
     elsewhere = {"words_store32", "words_store64", "lucky_load32", "lucky_load64", "lucky_store32", "lucky_store64"}
-    modelled = {*_FUNCTIONS, *elsewhere}
-    beyond = {
-        name: steps
-        for name, body in _BODIES.items()
-        if name not in modelled and (steps := [step for step in atomic_steps(body) if step not in NOT_MODELLED])
-    }
-    assert set(beyond) == {
+    beyond = {name for name, body in _BODIES.items() if not NOT_MODELLED.keys() >= set(atomic_steps(body))}
+    assert beyond - {*_FUNCTIONS, *elsewhere} == {
         # whether a thread of this process is in the memory of an end
         "regain_gil", "ring_shut",
         # truncation.c: the table of guards, of this process
@@ -221,8 +208,6 @@ def test_every_function_that_stores_with_an_order_is_in_the_model() -> None:
 
 
 PLAIN, RELAXED, ACQUIRE, RELEASE, ACQ_REL, SEQ_CST = Order
-SEQUENTIAL, TSO = "sequential", "tso"
-_WEAK = (RELAXED, RELAXED)
 _STRONG = (RELEASE, ACQUIRE)
 
 
@@ -273,17 +258,16 @@ def test_one_word_is_coherent(order: str) -> None:
     assert {(2, 1), (1, 0), (2, 0)}.isdisjoint(ends(order, [store("x", 1, RELAXED), store("x", 2, RELAXED)], reader))
 
 
-@pytest.mark.parametrize(("orders", "allowed"), [(_WEAK, True), (_STRONG, True)])
-def test_two_readers_may_see_two_writers_in_two_orders(orders: tuple[Order, Order], allowed: bool) -> None:
+@pytest.mark.parametrize(("release", "acquire"), [(RELAXED, RELAXED), _STRONG])
+def test_two_readers_may_see_two_writers_in_two_orders(release: Order, acquire: Order) -> None:
     """C11 and POWER allow it with release and acquire too; ARMv8 and x86 do not."""
-    release, acquire = orders
     threads: list[list[Row]] = [
         [store("x", 1, release)],
         [store("y", 1, release)],
         [load("a", "x", acquire), load("b", "y", acquire)],
         [load("c", "y", acquire), load("d", "x", acquire)],
     ]
-    assert ((1, 0, 1, 0) in ends("relaxed", *threads)) is allowed
+    assert (1, 0, 1, 0) in ends("relaxed", *threads)
     assert (1, 0, 1, 0) not in ends("tso", *threads)
 
 
@@ -305,14 +289,13 @@ def test_two_exchanges_never_get_the_same_value(order: str) -> None:
     assert taken == {(0, 1), (2, 0)}
 
 
-@pytest.mark.parametrize("order", ["relaxed"])
-def test_load_buffering_is_not_in_the_model(order: str) -> None:
+def test_load_buffering_is_not_in_the_model() -> None:
     """C11 allows it for relaxed words. Payload is plain here, and a race of plain accesses is a violation already."""
     threads: list[list[Row]] = [
         [load("a", "x", RELAXED), store("y", 1, RELAXED)],
         [load("b", "y", RELAXED), store("x", 1, RELAXED)],
     ]
-    assert (1, 1) not in ends(order, *threads)
+    assert (1, 1) not in ends("relaxed", *threads)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ def _client(envs: int, *, waits: bool) -> Process:
     if not waits:
         return Process("client", rows)
     text = "native.load32(self._mapping, self._at + _FRAMES)"
+    wanted = "native.store32(self._mapping, self._at + _WAKE, (count + more) % _LIMIT)"
     body: Rows = [load("count", "frames", ACQUIRE, f"{_CLIENT}.count", text), do(lambda r: {"ended": 0})]
     for env in range(envs):
         text = "native.load32(self._mapping, self._word(1, env))"
@@ -42,14 +43,7 @@ def _client(envs: int, *, waits: bool) -> Process:
         body += [load("done", f"done{env}", RELAXED), If(lambda r: r["done"] == 1, ended)]  # NumPy looks at all first
     body += [
         Break(lambda r: r["ended"] == envs),
-        store(
-            "wake",
-            envs,
-            RELEASE,
-            f"{_CLIENT}.wait",
-            "native.store32(self._mapping, self._at + _WAKE, (count + more) % _LIMIT)",
-            kept=_HOW_MANY,
-        ),
+        store("wake", envs, RELEASE, f"{_CLIENT}.wait", wanted, kept=_HOW_MANY),
         *wait_slice("park_client", narrow_changed("frames"), lambda r: r["narrow"] != r["count"]),
         do(lambda r: {"narrow": 0, "done": 0, "row": 0}),
     ]

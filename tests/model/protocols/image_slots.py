@@ -7,7 +7,7 @@ and writes to a slot of the client; a copy of torn bytes is never accepted.
 
 from tests.model.explorer import Scenario
 from tests.model.protocols.park_words import narrow_changed, wait_slice, wake
-from tests.model.steps import If, Order, Process, Rows, check, compare_exchange, do, fence, load, read, store, write
+from tests.model.steps import If, Order, Process, Rows, check, do, exchange, fence, load, read, store, write
 
 RELAXED, ACQUIRE, RELEASE = Order.RELAXED, Order.ACQUIRE, Order.RELEASE
 _MESSAGE = "the message orders it too; so the number alone says that the image is whole, whatever carries the message"
@@ -49,6 +49,7 @@ def _number(into: str) -> Rows:
 def _leased(images: int) -> Scenario:
     engine: Rows = []
     client: Rows = []
+    given = "__atomic_compare_exchange_n(s->owner, &number, 0, 0, {}, {})"
     for n in range(2, 2 * images + 1, 2):
         engine += [*_take(n, obeys=True), write("pixels0", n), write("pixels1", n), *_hand_over(n)]
         engine.append(store("message", n, RELEASE, "ring_publish", "__atomic_store_n(r->write, r->position, {})"))
@@ -62,15 +63,7 @@ def _leased(images: int) -> Scenario:
             client += [read("data", f"pixels{i}"), check(lambda r, n=n: r["data"] == n, "a leased slot was written")]
         client += [
             do(lambda r: {"data": 0}),
-            compare_exchange(
-                "given",
-                "owner",
-                n,
-                0,
-                RELEASE,
-                "slot_give_back",
-                "__atomic_compare_exchange_n(s->owner, &number, 0, 0, {}, {})",
-            ),
+            exchange("given", "owner", 0, RELEASE, "slot_give_back", given, expected=n),
             check(lambda r: r["given"], "the slot is not the client's"),
             *wake("park"),
         ]

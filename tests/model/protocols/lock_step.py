@@ -12,6 +12,11 @@ from tests.model.steps import Break, If, Loop, Order, Process, Rows, check, do, 
 RELAXED, ACQUIRE, RELEASE = Order.RELAXED, Order.ACQUIRE, Order.RELEASE
 _POPPED = "the pop behind it loads the write position again, with acquire"
 _REFUSED = 13
+_WIDE = "__atomic_load_n(w->wide, {})"
+_FOUND = [
+    load("wide", "action_seq", ACQUIRE, "engine_found", "lucky_load64(e->action_seq)"),
+    load("narrow", "commands", ACQUIRE, "engine_found", "lucky_load32(e->commands)", kept=_POPPED),
+]
 
 
 def _pair(name: str, number: int) -> Rows:
@@ -39,14 +44,7 @@ def _client(exchanges: int, command_before: int) -> Process:
             *_pair("actions", n),
             write("control", n % 2, "client_publish", "memcpy(c->control, bits, c->control_format.size)"),
             store("action_seq", n, RELEASE, "client_publish", "__atomic_store_n(c->action_seq, ++c->seq, {})"),
-            load(
-                "frame_seq",
-                "frame_seq",
-                RELAXED,
-                "lucky_changed",
-                "__atomic_load_n(w->wide, {})",
-                until=lambda frame_seq, n=n: frame_seq != n - 1,
-            ),
+            load("frame_seq", "frame_seq", RELAXED, "lucky_changed", _WIDE, until=lambda found, n=n: found != n - 1),
             load("frame_seq", "frame_seq", ACQUIRE, "client_collect", "lucky_load64(c->frame_seq)"),
             check(lambda r, n=n: r["frame_seq"] == n, "frame_seq moves by more than one"),
             load("status", "frame_status", RELAXED, "client_collect", "__atomic_load_n(c->frame_status, {})"),
@@ -59,29 +57,26 @@ def _client(exchanges: int, command_before: int) -> Process:
 
 def _engine(exchanges: int, command_before: int) -> Process:
     rows: Rows = []
+    status = "__atomic_store_n(e->frame_status, status, {})"
     for n in range(1, exchanges + 1):
         commands = int(n >= command_before)
         rows += [
             Loop(
                 [
-                    load("wide", "action_seq", RELAXED, "lucky_changed", "__atomic_load_n(w->wide, {})"),
+                    load("wide", "action_seq", RELAXED, "lucky_changed", _WIDE),
                     Break(lambda r, n=n: r["wide"] != n - 1),
                     load("narrow", "commands", RELAXED, "lucky_changed", "__atomic_load_n(w->narrow, {})"),
                     If(
                         lambda r: r["narrow"] != r["commands_read"],
                         [
-                            load("wide", "action_seq", ACQUIRE, "engine_found", "lucky_load64(e->action_seq)"),
-                            load(
-                                "narrow", "commands", ACQUIRE, "engine_found", "lucky_load32(e->commands)", kept=_POPPED
-                            ),
+                            *_FOUND,
                             *_drain(command_before),
                         ],
                     ),
                     Break(lambda r, n=n: r["wide"] != n - 1),
                 ]
             ),
-            load("wide", "action_seq", ACQUIRE, "engine_found", "lucky_load64(e->action_seq)"),
-            load("narrow", "commands", ACQUIRE, "engine_found", "lucky_load32(e->commands)", kept=_POPPED),
+            *_FOUND,
             check(lambda r, n=n: r["wide"] == n, "action_seq moves by more than one"),
             If(lambda r: r["narrow"] != r["commands_read"], _drain(command_before)),
             check(
@@ -92,13 +87,7 @@ def _engine(exchanges: int, command_before: int) -> Process:
             check(lambda r, n=n: r["data"] == n % 2, "control bytes of another exchange"),
             *_whole("actions", n),
             *(_pair("error", n) if _status(n, exchanges) else _pair("observations", n)),
-            store(
-                "frame_status",
-                _status(n, exchanges),
-                RELAXED,
-                "engine_announce",
-                "__atomic_store_n(e->frame_status, status, {})",
-            ),
+            store("frame_status", _status(n, exchanges), RELAXED, "engine_announce", status),
             store("frame_seq", n, RELEASE, "engine_announce", "__atomic_store_n(e->frame_seq, ++e->seq, {})"),
         ]
     return Process("engine", rows, {"commands_read": 0, "wide": 0, "narrow": 0})
@@ -115,15 +104,11 @@ def _drain(command_before: int) -> Rows:
     ]
 
 
-def exchange_scenario(exchanges: int, command_before: int) -> Scenario:
-    """So many exchanges; a command is pushed before exchange `command_before`."""
+def scenarios(bound: int) -> list[Scenario]:
+    """Bound 1: two exchanges, a command before the last; each further one adds one."""
+    exchanges = bound + 1
     atomic = {"action_seq": 0, "frame_seq": 0, "frame_status": 0, "commands": 0}
     arrays = [f"{name}{i}" for name in ("actions", "observations", "error") for i in range(2)]
     plain = dict.fromkeys([*arrays, "control", "command"], 0)
-    processes = (_client(exchanges, command_before), _engine(exchanges, command_before))
-    return Scenario(f"{exchanges} exchanges, a command before the last", processes, atomic, plain)
-
-
-def scenarios(bound: int) -> list[Scenario]:
-    """Bound 1: two exchanges; each further one adds one."""
-    return [exchange_scenario(bound + 1, bound + 1)]
+    processes = (_client(exchanges, exchanges), _engine(exchanges, exchanges))
+    return [Scenario(f"{exchanges} exchanges, a command before the last", processes, atomic, plain)]

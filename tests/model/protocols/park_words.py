@@ -150,19 +150,16 @@ def _exchanges(count: int) -> Scenario:
             *engine_announce(n),
         ]
     words = {"action_seq": 0, "frame_seq": 0, "park_engine": 0, "park_frame": 0}
-    return Scenario(
-        f"{count} exchanges, both sides park", (Process("client", client), Process("engine", engine)), words
-    )
+    processes = (Process("client", client), Process("engine", engine))
+    return Scenario(f"{count} exchanges, both sides park", processes, words)
 
 
 def _actions_and_commands(actions: int, commands: int) -> Scenario:
     stepper = Process("stepper", [row for n in range(1, actions + 1) for row in client_publish(n)])
-    caller = Process(
-        "caller", [row for n in range(1, commands + 1) for row in ring_publish("commands", n, "park_engine")]
-    )
+    called = [row for n in range(1, commands + 1) for row in ring_publish("commands", n, "park_engine")]
     words = {"action_seq": 0, "commands": 0, "park_engine": 0}
     name = f"engine parks for {actions} actions and {commands} commands"
-    return Scenario(name, (stepper, caller, _engine(actions, commands)), words)
+    return Scenario(name, (stepper, Process("caller", called), _engine(actions, commands)), words)
 
 
 def _records(count: int) -> Scenario:

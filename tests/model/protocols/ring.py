@@ -101,17 +101,14 @@ def _pop(ring: Layout, number: int, *, give_back: bool = True) -> Rows:
         rows.append(check(lambda r: r["data"] == number, f"record {number} is torn, stale, lost or doubled"))
     rows.append(do(lambda r: {"write": 0, "length": 0, "data": 0}))
     if give_back:
-        rows += [
-            store(
-                "read",
-                position + skipped + stride,
-                RELEASE,
-                "ring_give_back",
-                "__atomic_store_n(r->read, position, {})",
-            ),
-            *wake("freed"),
-        ]
+        rows += _give_back(position + skipped + stride)
     return rows
+
+
+def _give_back(position: int) -> Rows:
+    """ring_reader.c: ring_give_back"""
+    text = "__atomic_store_n(r->read, position, {})"
+    return [store("read", position, RELEASE, "ring_give_back", text), *wake("freed")]
 
 
 def ring_scenario(size: int, strides: tuple[int, ...], batch: int = 1) -> Scenario:
@@ -167,8 +164,7 @@ def _pop_slab(ring: Layout, number: int, cell: int) -> Rows:
         read("data", f"slab{cell}"),
         check(lambda r: r["data"] == number, f"slab {number} is torn, stale or overwritten"),
         do(lambda r: {"write": 0, "length": 0, "data": 0}),
-        store("read", position + 1, RELEASE, "ring_give_back", "__atomic_store_n(r->read, position, {})"),
-        *wake("freed"),
+        *_give_back(position + 1),
     ]
 
 
