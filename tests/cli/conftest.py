@@ -3,7 +3,7 @@
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -72,16 +72,14 @@ def start(forked: CommandLine) -> Start:
 @pytest.fixture
 def make_segment() -> Iterator[MakeSegment]:
     """Segments in the real directory, under names of this test's own."""
-    made: list[segment.Segment] = []
+    with ExitStack() as made:
 
-    def make(num_envs: int = 3, *, ready: bool = True) -> segment.Segment:
-        spec = BatchSpec("toy", num_envs, ArraySpec(shape=(4,)), ArraySpec(shape=(2,), low=-1.0, high=1.0))
-        one = segment.create(unique_name(), spec)
-        made.append(one)
-        if ready:
-            one.publish_ready()
-        return one
+        def make(num_envs: int = 3, *, ready: bool = True) -> segment.Segment:
+            spec = BatchSpec("toy", num_envs, ArraySpec(shape=(4,)), ArraySpec(shape=(2,), low=-1.0, high=1.0))
+            one = segment.create(unique_name(), spec)
+            made.callback(one.unlink)
+            if ready:
+                one.publish_ready()
+            return one
 
-    yield make
-    for one in made:
-        one.unlink()
+        yield make

@@ -303,9 +303,7 @@ def test_the_header_is_shown_when_it_is_asked_for_or_says_what_is_wrong(run: Run
         ("inproc://nobody", "no engine at inproc://nobody"),
     ],
 )
-def test_where_nothing_is_there_is_an_error_that_says_so(
-    refusal: Callable[..., tuple[int, str]], endpoint: str, text: str
-) -> None:
+def test_where_nothing_is_there_it_says_so(refusal: Callable[..., tuple[int, str]], endpoint: str, text: str) -> None:
     status, printed = refusal("inspect", endpoint)
     assert status == 1
     assert text in printed

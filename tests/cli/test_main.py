@@ -286,9 +286,7 @@ def test_completing_imports_no_numpy(run: Run, tmp_path: Path) -> None:
         assert completed(run, line, PYTHONPATH=str(tmp_path))
 
 
-def test_a_command_that_cannot_be_loaded_completes_to_nothing(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_command_has_no_completion(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(registry().commands, "lost", CommandInfo("lost", "json:no_such_command", "cannot be loaded"))
     for name, value in asked("lucky-transport lost ").items():
         monkeypatch.setenv(name, value)

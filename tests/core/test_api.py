@@ -129,9 +129,7 @@ def _only(monkeypatch: pytest.MonkeyPatch, **targets: str) -> None:
     monkeypatch.setattr(chosen, "registry", lambda: found)
 
 
-def test_auto_takes_the_best_that_loads_and_says_so(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_auto_takes_the_best_and_says_so(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     _only(monkeypatch, shm="lucky_transport.inproc:connect", grpc="lucky_transport.inproc:connect")
     taken: list[str] = []
 

@@ -49,9 +49,7 @@ def test_each_source_beats_the_ones_behind_it(tmp_path: Path) -> None:
     }
 
 
-def test_recent_settings_follow_the_environment_at_once_and_files_in_time(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_recent_settings_follow_variables_at_once_files_soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     assert recent_settings().wait == "adaptive"
     monkeypatch.setenv("LUCKY_WAIT", "block")
@@ -65,9 +63,7 @@ def test_recent_settings_follow_the_environment_at_once_and_files_in_time(
     assert recent_settings().wait == "block"
 
 
-def test_recent_settings_are_those_of_before_while_they_are_recent(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_recent_settings_stay_while_they_are_recent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(config, "_RECENT_S", 3600.0)
     before = recent_settings()
@@ -113,9 +109,7 @@ def test_timeouts_are_numbers_of_seconds(seconds: float) -> None:
         ("observation_slots", "0", "a number from 1 to 64, e.g. 2"),
     ],
 )
-def test_a_wrong_variable_is_named_with_its_value_and_the_remedy(
-    key: str, value: str, expected: str, tmp_path: Path
-) -> None:
+def test_a_wrong_variable_is_named_with_value_and_remedy(key: str, value: str, expected: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         load_settings(environ={f"LUCKY_{key.upper()}": value}, directory=tmp_path)
     assert str(refused.value) == (f"environment variable LUCKY_{key.upper()}: {key} = {value!r}; expected {expected}")

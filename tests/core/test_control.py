@@ -82,9 +82,7 @@ def test_a_message_that_is_no_change_is_refused_and_the_next_is_made(runtime: Pa
         assert control.change("shm://a", off=["Scene*"]).off == ["SceneService"]
 
 
-def test_what_connects_and_says_nothing_holds_up_no_change_and_is_hung_up(
-    runtime: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_connection_holds_up_no_change_and_is_hung_up(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "_HELLO_S", 3600.0)
     with control.listening(small(), SPEC, ["shm://a"]), contextlib.ExitStack() as stack:
         [path] = runtime.glob("*.sock")

@@ -37,9 +37,7 @@ def test_the_text_ends_with_the_remedy_and_the_hint_repeats_it() -> None:
 
 @pytest.mark.parametrize("cls", CLASSES)
 @given(text=st.text())
-def test_an_error_comes_back_from_the_wire_as_the_same_class_with_the_same_text(
-    cls: type[TransportError], text: str
-) -> None:
+def test_an_error_comes_back_from_the_wire_with_its_class_and_text(cls: type[TransportError], text: str) -> None:
     error = from_wire(cls.wire_code, text, backend="grpc")
     assert type(error) is cls
     assert str(error) == text

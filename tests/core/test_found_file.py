@@ -128,9 +128,7 @@ def _refused(directory: Path, *said: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_file_of_another_user_is_refused_by_name_with_its_owner(
-    shared: Path, make_foreign_file: MakeForeignFile
-) -> None:
+def test_another_users_file_is_refused_by_name_with_its_owner(shared: Path, make_foreign_file: MakeForeignFile) -> None:
     for text in (SETTINGS, "[stages]\ndefault = 'shm'\n", "no toml"):
         path = shared / NAME
         make_foreign_file(path, "file", text.encode())

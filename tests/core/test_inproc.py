@@ -227,9 +227,7 @@ def test_an_impossible_number_of_envs_is_a_wrong_setting_everywhere(num_envs: An
 
 
 @pytest.mark.exhaustive
-def test_what_a_failing_engine_said_on_stderr_belongs_to_its_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_a_failing_engine_said_on_stderr_is_in_its_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "talkative.py").write_text(
         "import gymnasium, sys\n"
         "def make(**options):\n"

@@ -33,9 +33,7 @@ def unloaded() -> ModuleType:
     return module
 
 
-def test_a_name_of_the_native_module_is_loaded_when_it_is_used(
-    unloaded: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_of_the_native_module_is_loaded_when_used(unloaded: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, NAME, _module(VERSION=native.VERSION, load32=min, _hidden=max))
     assert "load32" not in vars(unloaded)
     assert unloaded.load32 is min
@@ -102,9 +100,7 @@ def test_a_module_that_cannot_be_loaded_says_why(
         ),
     ],
 )
-def test_an_extra_comes_from_where_the_package_came_from(
-    monkeypatch: pytest.MonkeyPatch, written: str | None, command: str
-) -> None:
+def test_an_extra_comes_as_the_package_did(monkeypatch: pytest.MonkeyPatch, written: str | None, command: str) -> None:
     texts = (None, written)  # an egg-info in the working folder comes first and does not say
     found = [SimpleNamespace(read_text=lambda name, text=text: text) for text in texts]
     monkeypatch.setattr(metadata, "distributions", lambda name: found)

@@ -212,17 +212,13 @@ def test_an_entry_point_names_a_module_or_what_is_in_it(tmp_path: Path, monkeypa
     assert len(loaded) == 3
 
 
-def test_of_a_distribution_that_is_on_the_path_twice_the_first_one_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_distribution_there_twice_the_first_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(_install(tmp_path / "second", "Two_Names-1", "[of.test]\nold = json\n")))
     monkeypatch.syspath_prepend(str(_install(tmp_path / "first", "two.names-2", "[of.test]\nnew = json\n")))
     assert _ours("of.test") == _theirs("of.test") == ["new"]
 
 
-def test_places_that_are_not_there_and_files_that_cannot_be_read_are_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_places_and_unreadable_files_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _install(tmp_path, "binary-1", "").joinpath("binary-1.dist-info", "entry_points.txt").write_bytes(b"\xff\xfe[of")
     (tmp_path / "without-1.dist-info").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))

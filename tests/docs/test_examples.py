@@ -137,9 +137,7 @@ WITH_EXAMPLES = [page for page in pages() if any(not block.title for block in bl
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name_of)
-def test_the_examples_of_a_page_run_from_top_to_bottom(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_examples_of_a_page_run_top_to_bottom(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if package := missing(page):
         pytest.skip(f"{package} is not installed")
     monkeypatch.chdir(tmp_path)

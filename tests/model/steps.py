@@ -106,7 +106,7 @@ def store(location: Any, value: Any, order: Order, at: str = "", text: str = "",
 
 
 def exchange(into: str, location: Any, value: Any, order: Order, at: str = "", text: str = "", **options: Any) -> Step:
-    """Store the value, only where `expected` is if that is given; `into` becomes what was there, or whether it was that."""
+    """Store the value, where `expected` is if that is given; `into` is what was there, or whether that was expected."""
     return Step("exchange", location, value, into, order, at=at, text=text, **options)
 
 

@@ -186,9 +186,7 @@ def test_the_words_are_loaded_and_stored_with_the_orders_of_the_rows(number: int
         ("lucky_wait", "lucky_park(w, me->park, timeout_ns - waited)"),
     ],
 )
-def test_what_publishes_wakes_the_side_that_may_be_parked_and_the_c_kit_takes_the_same_steps(
-    function: str, line: str
-) -> None:
+def test_what_publishes_wakes_who_may_be_parked_and_so_does_the_c_kit(function: str, line: str) -> None:
     assert line in {**_KIT, **_BODIES, **_METHODS}[function]
 
 

@@ -76,20 +76,14 @@ class Program:
     What goes through pipes is no more than a pipe holds.
     """
 
-    def __init__(
-        self,
-        args: Sequence[str],
-        pid: int,
-        stdin: IO[str] | None,
-        stdout: IO[str] | None,
-        stderr: IO[str] | None,
-    ) -> None:
-        self.args = args
-        self.pid = pid
-        #: None where it has no pipe there.
-        self.stdin: Any = stdin
-        self.stdout: Any = stdout
-        self.stderr: Any = stderr
+    #: None where it has no pipe there.
+    stdin: Any
+    stdout: Any
+    stderr: Any
+
+    def __init__(self, args: Sequence[str], pid: int, streams: Sequence[IO[str] | None]) -> None:
+        self.args, self.pid = args, pid
+        self.stdin, self.stdout, self.stderr = streams
         self.returncode: int | None = None
         self._lock = threading.Lock()
         self._pidfd = os.pidfd_open(pid)
@@ -245,7 +239,7 @@ class Programs:
                     socket.send_fds(server, [json.dumps(request).encode()], fds)
                     pid = int(server.recv(32))
                     assert server.recv(32)
-        return Program(command, pid, *(ours for _, ours in pairs))
+        return Program(command, pid, [ours for _, ours in pairs])
 
 
 @contextmanager

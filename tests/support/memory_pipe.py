@@ -9,7 +9,6 @@ quarter of it. `die` makes an end look as if its process had been killed.
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from lucky_transport.codec.envelope import ItemRun, Pieces, Popped, decode_compact, encode_compact, joined
@@ -216,9 +215,7 @@ class CallPair:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _feed(self) -> None:

@@ -74,18 +74,12 @@ class SlowToy(ScriptedEngine):
 
 
 @pytest.fixture(params=["inproc", "shm", "shm, beside a driver"])
-def transport(request: pytest.FixtureRequest) -> str:
-    """How the client is connected: by threads over inproc, by its event loop over shm."""
-    return str(request.param)
-
-
-@pytest.fixture
-def engine(transport: str) -> Iterator[SlowToy]:
-    made = SlowToy()
-    name = transport.partition(",")[0]
+def engine(request: pytest.FixtureRequest) -> Iterator[SlowToy]:
+    """An engine whose client is connected by threads over inproc, by its event loop over shm."""
+    made, (name, _, driver) = SlowToy(), request.param.partition(",")
     with api.serve(made, f"{name}://asynchronous_{os.getpid()}") as serving:
         made.endpoint = str(serving.endpoints[0])
-        with lucky_transport.connect(made.endpoint) if "driver" in transport else nullcontext():
+        with lucky_transport.connect(made.endpoint) if driver else nullcontext():
             yield made
         made.gate.set()
 
@@ -133,7 +127,7 @@ async def test_a_stream_whose_opening_raised_raises_again(client: AsyncClient, m
             await anext(stream)
 
 
-@pytest.mark.parametrize("transport", ["inproc"], indirect=True)
+@pytest.mark.parametrize("engine", ["inproc"], indirect=True)
 async def test_a_stream_that_may_skip_is_asked_only_when_somebody_waits(engine: SlowToy, client: AsyncClient) -> None:
     stream = client.camera.stream("front")
     for number in range(1, 6):
@@ -185,7 +179,6 @@ async def test_a_transport_that_cannot_carry_the_calls_is_closed_again(monkeypat
     assert closed == [True]
 
 
-@pytest.mark.usefixtures("engine")
 def test_a_client_belongs_to_the_loop_in_which_it_was_connected(engine: SlowToy) -> None:
     async def connect() -> AsyncClient:
         return await lucky_transport.connect_async(engine.endpoint)
@@ -198,7 +191,6 @@ def test_a_client_belongs_to_the_loop_in_which_it_was_connected(engine: SlowToy)
     asyncio.run(use(asyncio.run(connect())))
 
 
-@pytest.mark.usefixtures("engine")
 async def test_before_it_is_connected_a_client_says_what_to_do(engine: SlowToy) -> None:
     client = lucky_transport.connect_async(engine.endpoint)
     assert repr(client) == "<asyncio client, not connected>"
@@ -213,7 +205,7 @@ async def test_what_connecting_raises_comes_from_connecting() -> None:
         lucky_transport.connect_async()
 
 
-@pytest.mark.parametrize("transport", ["inproc"], indirect=True)
+@pytest.mark.parametrize("engine", ["inproc"], indirect=True)
 async def test_it_shows_what_the_ordinary_client_shows(client: AsyncClient) -> None:
     assert dir(client) == sorted([*SERVICES, "close", "implemented", "spec", "transport"])
     assert repr(client).startswith("<asyncio client of engine 'toy' (2 envs) over inproc")
@@ -225,7 +217,6 @@ async def test_it_shows_what_the_ordinary_client_shows(client: AsyncClient) -> N
         getattr(client, "scen")  # noqa: B009
 
 
-@pytest.mark.usefixtures("engine")
 async def test_connecting_and_closing_use_no_executor_of_the_program(engine: SlowToy) -> None:
     """The loop's own may be full of the program's work for as long as it likes."""
     gate = threading.Event()

@@ -147,9 +147,7 @@ def test_a_driver_that_does_not_initialise_is_an_error(library: str, stub: ctype
         CudaDriver(library)
 
 
-def test_it_is_loaded_once_and_refused_in_a_forked_child(
-    library: str, stub: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_loaded_once_and_in_no_child(library: str, stub: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libcuda, "LIBRARY", library)
     libcuda.forget_driver()
     try:

@@ -256,9 +256,7 @@ def test_segments_of_other_users_are_out_of_reach(system: System) -> None:
     assert "--user" in row.remedy
 
 
-def test_a_segment_that_is_there_for_one_look_and_not_for_the_other_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_segment_that_is_there_for_one_look_only_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     opened: list[str] = []
     monkeypatch.setattr(inspection.segment_files, "find", lambda directory, name: [])
     monkeypatch.setattr(inspection.segment, "open_segment", lambda name, *_, **__: opened.append(name))

@@ -130,9 +130,7 @@ def test_what_is_not_met_is_said_as_failure_or_loss(
         ("1.25.9+local", "1.26", False),
     ],
 )
-def test_versions_are_compared_by_their_numbers(
-    monkeypatch: pytest.MonkeyPatch, installed: str, needed: str, met: bool
-) -> None:
+def test_versions_compare_by_numbers(monkeypatch: pytest.MonkeyPatch, installed: str, needed: str, met: bool) -> None:
     require(monkeypatch, always=[f"numpy>={needed}"])
     monkeypatch.setattr(packages.metadata, "version", lambda name: installed)
     assert (packages.versions(HERE).verdict == "ok") == met

@@ -140,9 +140,7 @@ def test_malformed_reset_options_are_refused_with_field_and_remedy(engine: str, 
 
 @pytest.mark.parametrize("engine", ["toy", "toy:composite", "cartpole"])
 @pytest.mark.parametrize("value", ['"loud"', "true", "null", "[1]", "{}", "1" + "0" * 400])
-def test_an_option_that_is_no_number_is_refused_with_its_name_before_anything_is_reset(
-    engine: str, value: str, endpoint: str
-) -> None:
+def test_an_option_that_is_no_number_is_refused_by_name_before_a_reset(engine: str, value: str, endpoint: str) -> None:
     name = "wind" if engine == "cartpole" else "noise"
     with api.serve(engine, endpoint) as serving, api.open_transport(serving.endpoints[0]) as client:
         with pytest.raises(SpecError, match=rf"option {name}=.*; .*expected numbers for .*{name}"):

@@ -274,9 +274,7 @@ REFUSALS: list[tuple[Any, Any, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("seed", "options", "kind", "text"), REFUSALS, ids=[row[3][:40] for row in REFUSALS])
-def test_a_wrong_reset_is_refused_before_anything_is_sent(
-    seed: Any, options: Any, kind: type[Exception], text: str
-) -> None:
+def test_a_wrong_reset_is_refused_before_any_is_sent(seed: Any, options: Any, kind: type[Exception], text: str) -> None:
     asked, env = _curious()
     with pytest.raises(kind, match=text):
         env.reset(seed=seed, options=options)

@@ -114,9 +114,7 @@ def test_attributes_cannot_be_set() -> None:
     ("step_s", "attributes", "rate"),
     [(0.02, {}, 50), (0.0, {}, None), (1 / 60, {}, 60), (0.3, {}, 3.333333), (0.02, {"render_fps": 25}, 25)],
 )
-def test_the_frame_rate_follows_from_the_time_of_a_step(
-    step_s: float, attributes: dict[str, Any], rate: float | None
-) -> None:
+def test_the_frame_rate_follows_a_steps_time(step_s: float, attributes: dict[str, Any], rate: float | None) -> None:
     spec = BatchSpec("e", 1, ArraySpec(), ArraySpec(), step_s=step_s, attributes=attributes)
     found = attributes_of(spec).get("render_fps")
     assert (found, type(found)) == (rate, type(rate))

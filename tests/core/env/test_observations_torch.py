@@ -111,9 +111,7 @@ def test_a_device_of_another_kind_gets_a_copy(env: VectorEnv) -> None:
 # -- copies to a GPU: how much is done for one; their values are in tests/gpu
 
 
-def test_few_observations_take_no_stream_no_event_no_locked_page_and_no_wait(
-    env: VectorEnv, driver: FakeDriver
-) -> None:
+def test_few_observations_take_no_stream_event_locked_page_or_wait(env: VectorEnv, driver: FakeDriver) -> None:
     env.reset(seed=1)
     made = FakeStream.made, FakeEvent.made
     for _ in range(3):

@@ -205,9 +205,7 @@ def test_steps_carry_what_their_client_negotiated_until_it_leaves(host: Host) ->
     assert list(_step(host).reward_signals) == ["alive", "centred"]
 
 
-def test_beyond_a_number_of_clients_the_terms_negotiated_longest_ago_are_forgotten(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beyond_a_number_of_clients_the_oldest_terms_are_forgotten(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NegotiatedTerms, "MAX_CLIENTS", 2)
     contract = TaskContract(rewards=RewardContract([RewardTermRequest("alive")]))
     for client in ("first", "second", "first", "third"):

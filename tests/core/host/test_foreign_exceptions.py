@@ -177,9 +177,7 @@ class Unbound(ToyEngine):
 
 
 @raised
-def test_an_engine_that_raises_when_it_is_bound_refuses_its_driver_and_takes_the_next(
-    transport: str, error: BaseException
-) -> None:
+def test_an_engine_that_raises_when_bound_refuses_its_driver_not_the_next(transport: str, error: BaseException) -> None:
     engine = Unbound(2)
     with served(engine, transport) as connect:
         with connect() as client:
@@ -217,9 +215,7 @@ def test_an_engine_that_cannot_say_what_it_offers_is_not_served_and_closed(offer
 
 
 @raised
-def test_an_engine_that_raises_when_it_is_asked_for_cameras_refuses_that_step_alone(
-    transport: str, error: BaseException
-) -> None:
+def test_an_engine_that_raises_when_asked_for_cameras_refuses_that_step(transport: str, error: BaseException) -> None:
     class Blind(ToyEngine):
         def check_camera_requests(self, env: int, requests: Any) -> None:
             raise error

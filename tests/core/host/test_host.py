@@ -206,9 +206,7 @@ def test_a_stream_is_no_call_and_a_call_no_stream(host: Host) -> None:
 
 
 @pytest.mark.parametrize(("deadline", "error"), [(None, Cancelled), (Deadline(0), PeerTimeout)])
-def test_a_stream_whose_call_is_over_does_not_begin(
-    host: Host, deadline: Deadline | None, error: type[Exception]
-) -> None:
+def test_a_stream_of_an_ended_call_never_begins(host: Host, deadline: Deadline | None, error: type[Exception]) -> None:
     call = Call("me", deadline)
     call.end()
     with pytest.raises(error, match=COUNTING.name):
@@ -243,9 +241,7 @@ def stream(tmp_path: Path) -> Iterator[Stream]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(frame=messages(ImageFrame))
-def test_the_message_is_the_same_whether_its_image_was_drawn_in_place_or_copied(
-    stream: Stream, frame: ImageFrame
-) -> None:
+def test_the_message_is_the_same_whether_its_image_was_drawn_or_copied(stream: Stream, frame: ImageFrame) -> None:
     drawn, places = encode_answer(_CAMERA, stream.call, replace(frame, data=stream.drawn().data))
     stream.image_sink.take_back(places)
     copied, places = encode_answer(_CAMERA, stream.call, replace(frame, data=_IMAGE))

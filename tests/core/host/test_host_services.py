@@ -132,9 +132,7 @@ def test_nothing_is_loaded_before_a_call_and_everything_once(installed: Installe
     assert (parrots.left, parrots.closed) == (["client 8"], True)
 
 
-def test_a_method_that_no_plugin_has_is_refused_by_the_first_call_and_not_found_by_the_next(
-    installed: InstalledServices,
-) -> None:
+def test_a_method_of_no_plugin_is_refused_by_the_first_call_and_not_found_next(installed: InstalledServices) -> None:
     with pytest.raises(Unimplemented, match=r"the engine does not know /zoo\.Parrot/Sing"):
         ask(installed, "/zoo.Parrot/Sing")
     assert installed.handler("/zoo.Parrot/Sing") is None

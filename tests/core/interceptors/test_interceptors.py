@@ -28,6 +28,7 @@ from lucky_transport.messages import TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.testing.contract import TransportContract
+from lucky_transport.testing.suite import zeros
 from lucky_transport.transport import Capabilities, Transport
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until, until_in_loop
@@ -111,10 +112,6 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def opened(endpoint: str, *interceptors: Interceptor) -> Transport:
     return api.open_transport(endpoint, load_settings({"interceptors": list(interceptors)}))
-
-
-def zeros(transport: Transport) -> Any:
-    return np.zeros(transport.spec.action_shape, np.float32)
 
 
 # --- nothing where there are none ---

@@ -59,13 +59,16 @@ def status(call: ServerCall) -> None:
 HANDLERS = {f"/t/{handler.__name__}": handler for handler in (echo, count, hang, endless, fail, headers, status)}
 
 
+OpenPair = Callable[..., CallPair]
+
+
 @pytest.fixture
-def open_pair() -> Iterator[Callable[..., CallPair]]:
+def open_pair() -> Iterator[OpenPair]:
     """Return a function that makes pairs; they are closed after the test."""
     with ExitStack() as opened:
         yield lambda **options: opened.enter_context(CallPair(HANDLERS, **options))
 
 
 @pytest.fixture
-def pair(open_pair: Callable[..., CallPair]) -> CallPair:
+def pair(open_pair: OpenPair) -> CallPair:
     return open_pair()

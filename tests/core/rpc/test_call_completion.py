@@ -3,7 +3,6 @@
 import itertools
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -23,7 +22,7 @@ from lucky_transport.rpc import typed
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.flow_control import LATEST
 from lucky_transport.rpc.lifecycle import Shape
-from tests.core.rpc.conftest import hang
+from tests.core.rpc.conftest import OpenPair, hang
 from tests.support.interrupted_moments import Interrupted, interrupted_at, interrupted_start
 from tests.support.memory_pipe import CallPair
 from tests.support.resources import threads_of
@@ -280,9 +279,7 @@ def test_an_item_whose_grant_is_interrupted_counts_once(pair: CallPair, monkeypa
     assert pair.begun[0]._send_window.granted_items == LATEST.items + 1  # pyright: ignore[reportPrivateUsage]
 
 
-def test_a_call_that_is_interrupted_while_it_begins_is_not_under_way(
-    open_pair: Callable[..., CallPair], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_interrupted_in_its_beginning_is_not_begun(open_pair: OpenPair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(open_pair.__globals__["HANDLERS"], BEAMS.name, hang)
     pair = open_pair()
     futures: list[Any] = []
@@ -299,7 +296,7 @@ def test_a_call_that_is_interrupted_while_it_begins_is_not_under_way(
     nothing_is_left(pair)
 
 
-def test_an_interrupted_close_is_made_by_the_next_one(open_pair: Callable[..., CallPair]) -> None:
+def test_an_interrupted_close_is_made_by_the_next_one(open_pair: OpenPair) -> None:
     is_interrupted, moment = True, -1
     while is_interrupted:
         moment += 1
@@ -315,7 +312,7 @@ def test_an_interrupted_close_is_made_by_the_next_one(open_pair: Callable[..., C
         pair.close()
 
 
-def test_a_broken_engine_ends_the_calls_though_that_is_interrupted(open_pair: Callable[..., CallPair]) -> None:
+def test_a_broken_engine_ends_the_calls_though_that_is_interrupted(open_pair: OpenPair) -> None:
     is_interrupted, moment = True, -1
     while is_interrupted:
         moment += 1

@@ -1,6 +1,5 @@
 """Random lives of calls against a plain model, and how a call names its method."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.requests import FIRST_NUMBER, MethodNameDecoder, MethodNameEncoder
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
+from tests.core.rpc.conftest import OpenPair
 from tests.support.memory_pipe import CallPair, MemoryPipe, memory_pipes
 from tests.support.waiting import soon
 
@@ -196,9 +196,7 @@ TestCalls = Calls.TestCase
 TestCalls.settings = settings(stateful_step_count=40)
 
 
-def test_the_second_request_of_a_method_is_a_plain_one(
-    open_pair: Callable[..., CallPair], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_methods_second_request_is_plain(open_pair: OpenPair, monkeypatch: pytest.MonkeyPatch) -> None:
     records: list[bytes] = []
     push = MemoryPipe.try_push
 
@@ -213,10 +211,9 @@ def test_the_second_request_of_a_method_is_a_plain_one(
         assert pair.client.unary("/t/echo", payload, soon()) == payload
     first, *others = records
     assert decode_envelope(first).path == "/t/echo"
-    assert [isinstance(fields, tuple) and fields[3] == FIRST_NUMBER + 1 for fields in map(decode_compact, others)] == [
-        True,
-        True,
-    ]
+    assert [fields[3] for record in others if isinstance(fields := decode_compact(record), tuple)] == [
+        FIRST_NUMBER + 1
+    ] * 2
     assert [call.name for call in pair.begun] == ["/t/echo"] * 3
 
 
@@ -230,9 +227,7 @@ def test_metadata_and_streams_go_by_the_number_too(pair: CallPair) -> None:
         assert call.trailing == (("sent", "2"),)
 
 
-def test_a_request_that_travels_in_pieces_gives_a_number_once_it_was_answered(
-    open_pair: Callable[..., CallPair],
-) -> None:
+def test_a_request_in_pieces_gives_a_number_once_it_was_answered(open_pair: OpenPair) -> None:
     pair = open_pair(capacity=4096)
     with pytest.raises(EngineFailed):
         pair.client.unary("/t/fail", bytes(9000), soon())
@@ -249,9 +244,7 @@ def test_a_request_that_travels_in_pieces_gives_a_number_once_it_was_answered(
 
 @pytest.mark.parametrize("may_wait", [True, False])
 @pytest.mark.parametrize(("path", "shape"), [("/t/echo", Shape.UNARY), ("/t/count", Shape.SERVER_STREAM)])
-def test_a_long_request_gives_a_number_once_its_call_has_ended_well(
-    path: str, shape: Shape, may_wait: bool, pair: CallPair
-) -> None:
+def test_a_long_request_gives_a_number_once_answered(path: str, shape: Shape, may_wait: bool, pair: CallPair) -> None:
     long_count = b"2" + b" " * 1500
     for _ in range(2):
         call = pair.client.open(path, long_count, shape=shape, may_wait=may_wait)
@@ -261,7 +254,7 @@ def test_a_long_request_gives_a_number_once_its_call_has_ended_well(
     assert second.method == first.method
 
 
-def test_a_long_request_that_was_refused_gave_no_number(open_pair: Callable[..., CallPair]) -> None:
+def test_a_long_request_that_was_refused_gave_no_number(open_pair: OpenPair) -> None:
     pair = open_pair(max_message_bytes=5000)
     for length, is_taken in ((9000, False), (9000, False), (4000, True), (9000, False), (4000, True)):
         if is_taken:

@@ -3,7 +3,6 @@
 import gc
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest.mock import Mock
@@ -27,7 +26,7 @@ from lucky_transport.errors import (
 from lucky_transport.messages.methods import method
 from lucky_transport.rpc import typed
 from lucky_transport.rpc.lifecycle import Shape
-from tests.core.rpc.conftest import echo
+from tests.core.rpc.conftest import OpenPair, echo
 from tests.support.memory_pipe import CallPair
 from tests.support.waiting import PATIENCE_S, soon, until
 
@@ -54,7 +53,7 @@ def test_items_of_any_size_come_back_whole_through_a_small_ring(sizes: list[int]
         assert pair.fault is None
 
 
-def test_64_mebibytes_go_both_ways_where_the_limit_is_raised(open_pair: Callable[..., CallPair]) -> None:
+def test_64_mebibytes_go_both_ways_where_the_limit_is_raised(open_pair: OpenPair) -> None:
     pair = open_pair(max_message_bytes=64 << 20)
     message = bytes(range(256)) * (64 << 12)
     assert pair.client.unary("/t/echo", message, Deadline(PATIENCE_S)) == message
@@ -79,7 +78,7 @@ def test_an_item_that_cannot_be_decoded_ends_its_stream() -> None:
 # --- what is refused ---
 
 
-def test_an_answer_beyond_our_limit_is_refused_and_the_next_call_works(open_pair: Callable[..., CallPair]) -> None:
+def test_an_answer_beyond_our_limit_is_refused_and_the_next_call_works(open_pair: OpenPair) -> None:
     pair = open_pair(max_message_bytes=8 << 20)
     client: Any = pair.client
     client._assemblies.limit = 1 << 20  # the two sides may be configured differently
@@ -142,7 +141,7 @@ def test_cancel_reaches_a_thread_whose_records_another_one_reads(pair: CallPair)
         assert isinstance(waiting.exception(PATIENCE_S), Cancelled)
 
 
-def test_a_long_message_that_is_not_read_in_time_leaves_no_piece_behind(open_pair: Callable[..., CallPair]) -> None:
+def test_a_long_message_that_is_not_read_in_time_leaves_no_piece_behind(open_pair: OpenPair) -> None:
     pair = open_pair(capacity=8192)
     pair.client.unary("/t/echo", b"", soon())
     pair.pause()
@@ -154,7 +153,7 @@ def test_a_long_message_that_is_not_read_in_time_leaves_no_piece_behind(open_pai
     until(lambda: not server._assemblies.parts)
 
 
-def test_a_cancel_reaches_the_engine_once_a_full_pipe_has_free_space(open_pair: Callable[..., CallPair]) -> None:
+def test_a_cancel_reaches_the_engine_once_a_full_pipe_has_free_space(open_pair: OpenPair) -> None:
     pair = open_pair()
     call = pair.client.open("/t/hang")
     until(lambda: pair.begun)
@@ -194,9 +193,7 @@ def test_a_request_that_finds_the_pipe_dead_ends_every_call(pair: CallPair, monk
         hanging.recv(soon())
 
 
-def test_a_call_that_begins_while_the_connection_ends_is_ended_with_it(
-    pair: CallPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_begins_as_the_connection_ends_ends_too(pair: CallPair, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[type[Exception]] = []
     close = pair.client_pipe.close
 

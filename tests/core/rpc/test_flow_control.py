@@ -158,21 +158,22 @@ def test_a_claim_takes_no_memory_and_many_halves_are_refused() -> None:
     assert assemblies.add(Envelope(0, 3, Kind.FRAGMENT, payload=half, total=48 << 20)) is None
 
 
+Ends = tuple[MemoryPipe, MemoryPipe]
+
+
 @pytest.fixture
-def ends() -> tuple[MemoryPipe, MemoryPipe]:
+def ends() -> Ends:
     return memory_pipes(2000)
 
 
-def test_a_record_as_long_as_the_longest_leaves_in_one_piece(ends: tuple[MemoryPipe, MemoryPipe]) -> None:
+def test_a_record_as_long_as_the_longest_leaves_in_one_piece(ends: Ends) -> None:
     here, there = ends
     record = b"x" * here.largest_record
     assert Outgoing(record).push(here) == 0
     assert list(there._in.records) == [record]  # pyright: ignore[reportPrivateUsage]
 
 
-def test_the_longest_record_waits_where_there_is_no_free_space(
-    ends: tuple[MemoryPipe, MemoryPipe], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_longest_record_waits_where_there_is_no_free_space(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = iter([False, True])
     monkeypatch.setattr(ends[0], "try_push", lambda *arguments: next(tries))
     outgoing = Outgoing(b"x" * ends[0].largest_record)
@@ -180,22 +181,20 @@ def test_the_longest_record_waits_where_there_is_no_free_space(
     assert outgoing.push(ends[0]) == 0
 
 
-def test_an_image_envelope_that_is_too_long_for_a_record_is_left_to_fragments(
-    ends: tuple[MemoryPipe, MemoryPipe], monkeypatch: pytest.MonkeyPatch
+def test_an_image_envelope_too_long_for_a_record_is_left_to_fragments(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pushed: list[int] = []
     monkeypatch.setattr(ends[0], "push", lambda *fields: pushed.append(len(fields[2])) or True)
     queue, longest = SendQueue(ends[0]), ends[0].largest_record - IMAGE_BYTES
     image = ImageRef(1, 1, 0, 1)
-    assert [queue.push(Kind.STREAM_ITEM, 1, bytes(size), 0, 0, 0, image) for size in (longest, longest + 1)] == [
-        True,
-        False,
-    ]
+    taken = [queue.push(Kind.STREAM_ITEM, 1, bytes(size), 0, 0, 0, image) for size in (longest, longest + 1)]
+    assert taken == [True, False]
     assert pushed == [longest]
 
 
-def test_what_a_finalizer_sends_in_the_middle_of_another_record_leaves_after_it(
-    ends: tuple[MemoryPipe, MemoryPipe], monkeypatch: pytest.MonkeyPatch
+def test_what_a_finalizer_sends_within_another_record_leaves_after_it(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = (encode_envelope(Envelope(0, call, Kind.CANCEL)) for call in (1, 2))
     here, there = ends

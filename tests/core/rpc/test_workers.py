@@ -71,9 +71,7 @@ def test_close_waits_no_longer_than_its_grace_and_nothing_starts_afterwards() ->
     workers.close(5)
 
 
-def test_where_no_thread_can_be_started_a_task_waits_for_one_that_runs_or_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_no_thread_starts_a_task_waits_for_one_that_runs_or_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = WorkerPool("testers", 3, waiting=1), WorkerPool("others", 3)
     release, running, done = threading.Event(), threading.Semaphore(0), threading.Event()
     first.run(lambda: _wait(running, release))

@@ -296,9 +296,7 @@ class Late(Sessions):
 
 
 @pytest.mark.parametrize("late", [1, 2, 3, 4])
-def test_an_exchange_whose_time_ran_out_stays_open_and_no_tick_is_done_twice(
-    late: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exchange_out_of_time_stays_open_and_does_no_tick_twice(late: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CartPoleWorlds.batch, "ticks_per_step", 3)
 
     timeouts = 0
@@ -431,8 +429,6 @@ def test_worlds_that_are_no_rows_make_no_batch(worlds: Any, sessions: Sessions) 
         ({"max_ticks": True}, SpecError, "expected numbers for initial_angle, wind, max_ticks"),
     ],
 )
-def test_a_wrong_option_is_refused_before_anything_starts(
-    options: dict[str, Any], kind: type[Exception], text: str
-) -> None:
+def test_a_wrong_option_is_refused_before_any_start(options: dict[str, Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         make_engine("", 1, **options)

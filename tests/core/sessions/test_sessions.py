@@ -73,9 +73,7 @@ def test_events_are_looked_for_every_so_many_ticks(sessions: Sessions, worlds: A
     assert sessions.advance(sessions.create(), 10, interrupts=["snow"]).ticks_done == 10
 
 
-def test_an_event_in_the_last_tick_of_a_world_is_told_whenever_events_are_looked_for(
-    sessions: Sessions, worlds: Any
-) -> None:
+def test_an_event_in_a_worlds_last_tick_is_told_however_seldom_it_is_checked(sessions: Sessions, worlds: Any) -> None:
     worlds.last_tick = 3
     worlds.on_tick = lambda world: ["rain"] if world.ticks == 3 else []
     done = sessions.advance(sessions.create(), 10, interrupts=["rain"], check_every=100)
@@ -89,9 +87,7 @@ def test_numbers_that_make_no_sense_are_refused(sessions: Sessions, ticks: int, 
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
-def test_a_world_that_breaks_while_it_is_closed_harms_nobody(
-    sessions: Sessions, worlds: Any, error: type[BaseException]
-) -> None:
+def test_a_world_that_breaks_in_close_harms_nobody(sessions: Sessions, worlds: Any, error: type[BaseException]) -> None:
     session = sessions.create()
     sessions.advance(session)
     worlds.made[0].close = Mock(side_effect=error("worlds apart"))
@@ -164,9 +160,7 @@ def test_a_world_that_is_over_can_be_begun_again(sessions: Sessions, worlds: Any
     assert sessions.state(session).phase is Phase.READY
 
 
-def test_a_world_that_cannot_restart_is_replaced_and_queued_actions_are_forgotten(
-    sessions: Sessions, worlds: Any
-) -> None:
+def test_a_world_that_cannot_restart_is_replaced_and_its_queue_forgotten(sessions: Sessions, worlds: Any) -> None:
     session = sessions.create(seed=1)
     sessions.advance(session, 5)
     sessions.act(session, [worlds.action(9)])
@@ -209,9 +203,7 @@ def test_who_finds_no_worker_slot_in_time_is_told_so(limited: Limited, worlds: A
         assert sessions.advance(waits).ticks == 1
 
 
-def test_who_waits_too_long_for_a_session_that_another_call_advances_is_told_so(
-    sessions: Sessions, worlds: Any
-) -> None:
+def test_who_waits_too_long_for_a_session_in_another_calls_use_is_told_so(sessions: Sessions, worlds: Any) -> None:
     gate = worlds.on_tick = Gate()
     with ThreadPoolExecutor(1) as pool:
         busy = sessions.create()

@@ -44,9 +44,7 @@ def test_a_turn_of_a_session_without_a_rate_goes_on_until_its_world_is_over(sess
 
 
 @pytest.mark.parametrize(("rate_hz", "ticks"), [(0, 5), (0.001, 0)])
-def test_a_session_may_be_told_to_run_before_it_is_built(
-    sessions: Sessions, worlds: Any, rate_hz: float, ticks: int
-) -> None:
+def test_a_session_may_be_run_before_it_is_built(sessions: Sessions, worlds: Any, rate_hz: float, ticks: int) -> None:
     go_on = threading.Event()
     worlds.on_create = lambda: go_on.wait(PATIENCE_S)
     session = sessions.create()
@@ -112,9 +110,7 @@ def test_who_waits_for_a_tick_that_does_not_come_is_told_in_time(sessions: Sessi
         sessions.latest(session, 7, Deadline(0.02))
 
 
-def test_a_caller_waits_for_a_later_tick_however_many_waited_before_it(
-    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_caller_waits_for_a_tick_however_many_did_before(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     handlers = session_handlers(sessions)
     latest = handlers["/lucky_transport.v1.SessionService/GetLatest"]
     request = GetLatestRequest(sessions.create(), 0)

@@ -189,9 +189,7 @@ def test_a_peer_that_never_wakes_us_is_polled(mapping: mmap) -> None:
     thread.join()
 
 
-def test_a_fused_exchange_returns_the_frame_and_leaves_everything_else_to_the_slow_path(
-    mapping: mmap, ends: Ends
-) -> None:
+def test_a_fused_exchange_returns_the_frame_and_leaves_the_rest_to_the_slow_path(mapping: mmap, ends: Ends) -> None:
     client, engine = ends
     frame = SimpleNamespace(seq=0, any_ended=None)
     slow: list[Any] = []
@@ -228,9 +226,7 @@ def test_an_exchange_that_is_still_open_is_left_to_the_slow_path(mapping: mmap) 
     assert client.seq == 1
 
 
-def test_an_exchange_publishes_no_nan_counts_what_is_out_of_bounds_and_numbers_no_frame_that_did_not_come(
-    mapping: mmap,
-) -> None:
+def test_an_exchange_publishes_no_nan_counts_what_is_outside_and_numbers_no_missing_frame(mapping: mmap) -> None:
     client = a_client(mapping)
     codes: list[int] = []
     frame = SimpleNamespace(seq=0, any_ended=None)

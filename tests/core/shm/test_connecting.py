@@ -98,9 +98,7 @@ def test_where_a_server_may_listen_the_error_says_how_to_start_one(tmp_path: Pat
 
 
 @pytest.mark.parametrize("left", [(), ("",), ("", ".lock")], ids=["nothing", "a socket", "a socket and its lock"])
-def test_who_wants_an_engine_at_once_waits_only_where_one_may_be_about_to_listen(
-    left: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_who_wants_an_engine_at_once_waits_only_where_one_may_come_soon(left: tuple[str, ...], tmp_path: Path) -> None:
     path = socket_path(tmp_path, "one")
     if left:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as nobody_listens:

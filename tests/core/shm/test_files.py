@@ -128,16 +128,12 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileWatch]:
         yield made
 
 
-def cut(file: Path) -> None:
-    os.truncate(file, 0)
-
-
 def replace(file: Path) -> None:
     file.with_suffix(".new").write_bytes(b"new")
     os.replace(file.with_suffix(".new"), file)
 
 
-@pytest.mark.parametrize("change", [cut, os.unlink, replace])
+@pytest.mark.parametrize("change", [lambda file: os.truncate(file, 0), os.unlink, replace])
 def test_a_file_that_is_cut_removed_or_replaced_is_told(
     watch: FileWatch, tmp_path: Path, change: Callable[[Path], object]
 ) -> None:

@@ -86,9 +86,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     ],
     ids=["read", "dropped unread", "not told of"],
 )
-def test_an_image_that_is_not_needed_any_more_gives_its_slot_back(
-    ends: Ends, pass_on: Callable[[Ends, bytes], object]
-) -> None:
+def test_an_image_that_is_not_needed_gives_its_slot_back(ends: Ends, pass_on: Callable[[Ends, bytes], object]) -> None:
     for number in range(5 * SLOTS):
         image = bytes([number]) * SIZE
         pass_on(ends, image)

@@ -120,9 +120,7 @@ def memory(tmp_path: Path) -> mmap:
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_a_word_is_loaded_and_stored_by_the_ordered_accesses_of_its_size(
-    name: str, memory: mmap, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_word_is_accessed_in_order_by_its_size(name: str, memory: mmap, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, int]] = []
 
     def noting(access: str) -> Any:

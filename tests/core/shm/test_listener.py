@@ -52,9 +52,7 @@ def raised_descriptors() -> Iterator[None]:
 # --- meeting ---
 
 
-def test_a_client_is_told_that_a_sandbox_refuses_the_engine_a_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_is_told_what_a_sandbox_refuses_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> int:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
@@ -82,9 +80,7 @@ def test_more_clients_than_allowed_are_told_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_so_many_clients_as_the_page_says_are_let_in_and_one_that_leaves_makes_room(
-    tmp_path: Path, raised_descriptors: None
-) -> None:
+def test_as_many_clients_as_the_page_says_are_let_in_and_replaced(tmp_path: Path, raised_descriptors: None) -> None:
     with ExitStack() as stack:
         listener = stack.enter_context(Listener("demo", directory=tmp_path, ring_bytes=4096, arena_bytes=0))
 
@@ -318,9 +314,7 @@ def test_of_a_group_only_those_that_live_are_found(tmp_path: Path, start: Start)
 
 
 @pytest.mark.exhaustive
-def test_another_processs_socket_is_refused_while_it_lives_and_cleaned_up_or_replaced_afterwards(
-    tmp_path: Path, start: Start
-) -> None:
+def test_another_processs_socket_is_refused_while_it_lives_and_replaced_then(tmp_path: Path, start: Start) -> None:
     (tmp_path / "file.sock").touch()
     for is_cleaned_up in (True, False):
         engine = start(DEAD_ENGINE, tmp_path)

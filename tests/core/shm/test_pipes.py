@@ -19,7 +19,6 @@ from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.files.liveness import LockHolder
 from lucky_transport.shm.listener.listener import Listener
-from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.layout import Feature
 from lucky_transport.shm.segment.segment import Segment, create
@@ -222,16 +221,6 @@ sys.stdin.read()
 """
 
 
-def other_process(listener: Listener, start: Start) -> tuple[Any, MemfdPipe]:
-    """Start a client process; return it and the engine's end of its pipe."""
-    process = start(CLIENT, listener.path.parent)
-    [engine] = until(listener.advance)
-    assert process.stdout.readline() == "connected\n"
-    assert engine.wait(LONG_NS)
-    assert engine.try_pop() == b"hello"
-    return process, engine
-
-
 def test_a_loop_is_told_that_its_peer_closed_and_that_its_own_end_did(connect: Connect) -> None:
     client, engine = connect()
     engine.close()
@@ -244,7 +233,11 @@ def test_a_loop_is_told_that_its_peer_closed_and_that_its_own_end_did(connect: C
 
 
 def test_a_killed_client_ends_the_engines_waits(listener: Listener, start: Start) -> None:
-    process, engine = other_process(listener, start)
+    process = start(CLIENT, listener.path.parent)
+    [engine] = until(listener.advance)
+    assert process.stdout.readline() == "connected\n"
+    assert engine.wait(LONG_NS)
+    assert engine.try_pop() == b"hello"
     thread = call_later(process.kill)
     with pytest.raises(PeerDied, match=rf"shm client of pid {process.pid} (ended|closed the connection)"):
         engine.wait(LONG_NS)

@@ -119,9 +119,7 @@ def test_a_client_that_closes_is_reported_once_after_its_last_record(pipes: Poll
 
 
 @either_way
-def test_a_pipe_put_aside_is_offered_again_and_does_not_hide_the_others(
-    pipes: Poller, join: Connect, news: News
-) -> None:
+def test_a_pipe_put_aside_is_offered_again_and_hides_no_other(pipes: Poller, join: Connect, news: News) -> None:
     full, full_engine = join()
     other, other_engine = join()
     look_until_nothing(pipes)

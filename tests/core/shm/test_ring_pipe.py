@@ -167,9 +167,7 @@ def test_a_signal_gets_through_to_a_waiting_main_thread(memory: mmap) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_records_pass_between_waiting_threads_whatever_they_do(
-    writer: native.RingWriter, reader: native.RingReader
-) -> None:
+def test_records_pass_between_threads_whatever_they_do(writer: native.RingWriter, reader: native.RingReader) -> None:
     """Both sides park again and again: the ring holds only a few records, and the reader is slower at times."""
     count = 300
     got: list[bytes] = []
@@ -191,9 +189,7 @@ def test_records_pass_between_waiting_threads_whatever_they_do(
     assert got == records
 
 
-def test_an_end_that_was_shut_refuses_every_record_and_touches_nothing(
-    writer: native.RingWriter, reader: native.RingReader
-) -> None:
+def test_an_end_that_was_shut_refuses_and_touches_nothing(writer: native.RingWriter, reader: native.RingReader) -> None:
     writer.try_push(b"before")
     written, read = writer.position, reader.position
     for end in (writer, reader):

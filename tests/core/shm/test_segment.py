@@ -85,9 +85,7 @@ def test_the_file_is_private_and_as_large_as_it_says(made: Segment) -> None:
     assert allocated < made.layout.total_size + made.layout.arena_bytes  # the arenas have no memory yet
 
 
-def test_a_segment_has_no_arenas_where_the_lack_of_memory_would_be_a_signal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_segment_has_no_arenas_where_no_memory_is_a_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "can_be_refused", lambda: False)
     made = segment.create("small", SPEC, ring_bytes=RING, directory=tmp_path)
     assert not header.get(made.mapping, "engine_features") & Feature.ARENAS
@@ -133,9 +131,7 @@ def _leave_a_dead_engines_segment(directory: Path) -> None:
     assert (directory / "one").exists()
 
 
-def test_a_client_waits_for_the_engine_that_comes_after_a_dead_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_waits_for_the_engine_after_a_dead_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _leave_a_dead_engines_segment(tmp_path)
     made: list[Segment] = []
 
@@ -202,9 +198,7 @@ def test_a_truncated_segment_is_refused_before_any_view_of_it_exists(made: Segme
         _open(tmp_path, "cut")
 
 
-def test_another_version_is_refused_with_both_versions(
-    made: Segment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_is_refused_with_both(made: Segment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = bytearray(made.path.read_bytes())
     raw[4:8] = (7).to_bytes(4, "little")
     _lay(tmp_path, "newer", raw)
@@ -215,9 +209,7 @@ def test_another_version_is_refused_with_both_versions(
         _open(tmp_path)
 
 
-def test_an_absent_segment_is_told_with_the_command_and_with_what_is_there(
-    made: Segment, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_an_absent_segment_is_told_with_the_command(made: Segment, tmp_path_factory: pytest.TempPathFactory) -> None:
     absent = f"{made.name}x"
     with pytest.raises(NotReachable) as refused:
         segment.open_segment(absent, Deadline(0), directory=made.path.parent)
@@ -260,9 +252,7 @@ def test_random_bytes_behind_a_right_magic_raise_only_our_errors(tmp_path: Path,
         _open(tmp_path, "noise")
 
 
-def test_no_space_is_an_error_before_the_first_write_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_space_is_an_error_before_any_write_leaving_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(fd: int, offset: int, size: int) -> None:
         raise OSError(28, "No space left on device")
 

@@ -190,6 +190,9 @@ MANY = 1 << 40
 BEFORE = ("neither", "engine", "client")
 
 
+Join = Callable[..., CallPair]
+
+
 def echo(call: ServerCall) -> None:
     if not call.shape:
         call.finish(call.payload, trailing=call.metadata)
@@ -200,7 +203,7 @@ def echo(call: ServerCall) -> None:
 
 
 @pytest.fixture
-def join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., CallPair]]:
+def join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Join]:
     """Join a client and an engine by a pipe of the default size, or of another; all is closed with the test."""
     with ExitStack() as opened:
 
@@ -217,7 +220,7 @@ def join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
 
 
 @pytest.mark.parametrize("before", BEFORE)
-def test_long_messages_come_whole_in_both_directions(join: Callable[..., CallPair], before: str) -> None:
+def test_long_messages_come_whole_in_both_directions(join: Join, before: str) -> None:
     pair = join(before)
     assert (pair.client_pipe.largest_record == DEFAULT_ARENA_BYTES) is (before == "neither")
     for length in (0, 130_000, 131_069, 1_000_000, 5_000_000):
@@ -229,9 +232,7 @@ def test_long_messages_come_whole_in_both_directions(join: Callable[..., CallPai
 
 
 @pytest.mark.parametrize("metadata", [(), (("key", "value"),)], ids=["plain", "with metadata"])
-def test_a_long_message_is_allocated_by_its_receiver_alone(
-    join: Callable[..., CallPair], metadata: tuple[tuple[str, str], ...]
-) -> None:
+def test_a_long_message_is_allocated_by_its_receiver_alone(join: Join, metadata: tuple[tuple[str, str], ...]) -> None:
     """Once there and once back; a client and a server in one process make two."""
     client, message = join().client, bytes(8 << 20)
     client.unary("/t/echo", b"its name travels", soon())
@@ -246,7 +247,7 @@ def test_a_long_message_is_allocated_by_its_receiver_alone(
 
 
 @pytest.mark.parametrize("before", BEFORE)
-def test_long_items_come_in_their_order(join: Callable[..., CallPair], before: str) -> None:
+def test_long_items_come_in_their_order(join: Join, before: str) -> None:
     call = join(before).client.open("/t/echo", shape=Shape.CLIENT_STREAM | Shape.SERVER_STREAM)
     items = [bytes([number]) * length for number, length in enumerate((10, 300_000, 5, 2_000_000, 150_000))]
     for item in items:
@@ -257,7 +258,7 @@ def test_long_items_come_in_their_order(join: Callable[..., CallPair], before: s
 
 
 @pytest.mark.parametrize("before", BEFORE)
-def test_a_message_above_the_limit_is_refused_by_itself(join: Callable[..., CallPair], before: str) -> None:
+def test_a_message_above_the_limit_is_refused_by_itself(join: Join, before: str) -> None:
     pair = join(before, max_message_bytes=1_000_000)
     assert len(pair.client.unary("/t/echo", bytes(1_000_000), soon())) == 1_000_000
     for length in (1_000_001, 30_000_000):
@@ -267,7 +268,7 @@ def test_a_message_above_the_limit_is_refused_by_itself(join: Callable[..., Call
     assert len(pair.begun) == 2
 
 
-def test_an_answer_above_the_callers_limit_ends_its_call_alone(join: Callable[..., CallPair]) -> None:
+def test_an_answer_above_the_callers_limit_ends_its_call_alone(join: Join) -> None:
     pair = join()
     pair.client_pipe.limit(1_000_000)
     with pytest.raises(SpecError, match="a message of 1000001 bytes, the limit is 1000000"):
@@ -275,7 +276,7 @@ def test_an_answer_above_the_callers_limit_ends_its_call_alone(join: Callable[..
     assert pair.client.unary("/t/echo", b"x", soon()) == b"x"
 
 
-def test_what_no_arena_holds_travels_in_fragments_through_it(join: Callable[..., CallPair]) -> None:
+def test_what_no_arena_holds_travels_in_fragments_through_it(join: Join) -> None:
     pair = join(ring_bytes=4096, arena_bytes=1 << 20)
     payload = b"0123456789" * 310_000
     kinds: list[Kind] = []

@@ -144,9 +144,7 @@ HISTORIES: list[tuple[list[int], int]] = [
 
 
 @pytest.mark.parametrize(("waits_ns", "looks_ns"), HISTORIES)
-def test_a_side_and_a_loop_look_as_their_last_waits_taught_them(
-    waits_ns: list[int], looks_ns: int, clock: Clock
-) -> None:
+def test_a_side_and_a_loop_look_as_their_last_waits_taught(waits_ns: list[int], looks_ns: int, clock: Clock) -> None:
     assert after(waits_ns) == looks_ns
     looks = looks_of()
     for waited_ns in waits_ns:

@@ -104,9 +104,7 @@ def test_a_name_of_no_test_is_a_wrong_declaration(pytester: pytest.Pytester) -> 
 
 
 @pytest.mark.parametrize(("declared", "outcome"), [("seeds = False", "passed"), ("hold = False", "failed")])
-def test_an_engines_class_that_declares_what_is_not_so_fails(
-    pytester: pytest.Pytester, declared: str, outcome: str
-) -> None:
+def test_an_engines_class_that_declares_it_wrong_fails(pytester: pytest.Pytester, declared: str, outcome: str) -> None:
     suite = (
         "from lucky_transport.testing.stepping_contract import DialEngine\n"
         f"class TestIt(EngineContract):\n  {declared}\n"

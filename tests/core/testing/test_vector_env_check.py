@@ -1,6 +1,7 @@
 """The checker of vector envs: envs that keep the contract pass, and each planted defect is found by its rule."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
 import gymnasium
@@ -92,15 +93,12 @@ class Planted(gymnasium.vector.VectorEnv[Any, Any, Any]):
 @pytest.fixture
 def plant() -> Iterator[Callable[..., Planted]]:
     """Makes planted envs, and closes them."""
-    made: list[Planted] = []
+    with ExitStack() as made:
 
-    def make(*args: Any, kind: type[Planted] = Planted, **kwargs: Any) -> Planted:
-        made.append(kind(*args, **kwargs))
-        return made[-1]
+        def make(*args: Any, kind: type[Planted] = Planted, **kwargs: Any) -> Planted:
+            return made.enter_context(closing(kind(*args, **kwargs)))
 
-    yield make
-    for env in made:
-        env.close()
+        yield make
 
 
 def faults_of(env: Any) -> dict[str, str]:

@@ -229,9 +229,7 @@ def gone(tmp_path: Path) -> Callable[..., str]:
     ],
     ids=["run", "make", "relative", "stage"],
 )
-def test_a_working_directory_that_is_gone_stops_nobody(
-    arguments: tuple[str, ...], words: str, gone: Callable[..., str]
-) -> None:
+def test_a_directory_that_is_gone_stops_none(arguments: tuple[str, ...], words: str, gone: Callable[..., str]) -> None:
     assert words in gone(*arguments)
 
 
@@ -245,9 +243,7 @@ def test_a_working_directory_that_is_gone_stops_nobody(
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_a_path_from_a_working_directory_that_is_gone_is_refused(
-    arguments: tuple[str, ...], gone: Callable[..., str]
-) -> None:
+def test_a_path_from_a_directory_that_is_gone_is_refused(arguments: tuple[str, ...], gone: Callable[..., str]) -> None:
     gone("-m", "lucky_transport", *arguments, code=1)
 
 
@@ -269,9 +265,7 @@ def test_flags_that_make_warnings_errors_find_none(program: str, tmp_path: Path)
         ("torch/__init__", "SystemExit('no device')", "PyTorch cannot be imported: SystemExit: no device"),
     ],
 )
-def test_optional_packages_that_raise_at_import_are_not_there(
-    module: str, error: str, said: str, tmp_path: Path
-) -> None:
+def test_optional_packages_that_raise_at_import_are_absent(module: str, error: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / f"{module}.py"
     file.parent.mkdir(parents=True)
     for package in (file.parent, file.parent.parent):

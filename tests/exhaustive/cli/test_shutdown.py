@@ -109,9 +109,7 @@ with Shutdown(limit_s=0.1{what}) as shutdown:
 @pytest.mark.parametrize(
     ("argument", "what", "reads"), [("", "engine", True), (", what='relay'", "relay", True), ("", "engine", False)]
 )
-def test_what_does_not_end_is_ended_by_force_and_says_so_to_who_still_reads(
-    argument: str, what: str, reads: bool
-) -> None:
+def test_what_does_not_end_is_ended_by_force_and_says_so_to_a_reader(argument: str, what: str, reads: bool) -> None:
     command = [sys.executable, "-c", HANG.format(what=argument)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

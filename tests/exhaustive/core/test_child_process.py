@@ -92,9 +92,7 @@ def printed(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixtu
 
 @pytest.mark.usefixtures("envs")
 @pytest.mark.parametrize("transport", ["shm", "grpc"])
-def test_an_env_prints_as_much_as_it_likes_and_whatever_it_likes(
-    transport: str, printed: pytest.LogCaptureFixture
-) -> None:
+def test_an_env_prints_whatever_and_as_much_as_it_likes(transport: str, printed: pytest.LogCaptureFixture) -> None:
     pytest.importorskip(f"lucky_transport_{transport}.server")
     with api.make(ENGINE, 2, transport=transport) as env:
         env.reset(seed=0)

@@ -103,9 +103,7 @@ def test_our_own_file_of_another_kind_or_mode_is_refused_too(opening: str, kind:
     assert "mode 0600" in str(raised.value)
 
 
-def test_a_planted_segment_is_not_read_even_when_it_is_a_perfect_copy(
-    shared: Path, make_foreign_file: MakeForeignFile
-) -> None:
+def test_a_planted_segment_is_not_read_even_as_a_perfect_copy(shared: Path, make_foreign_file: MakeForeignFile) -> None:
     with _made(shared) as one:
         make_foreign_file(shared / "two", "file", one.path.read_bytes())
         with pytest.raises(SegmentError, match=f"{shared}/two .*user {foreign_uid()}"):
@@ -122,9 +120,7 @@ def _made(directory: Path) -> Iterator[Segment]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_others_planted_beside_a_segment_is_passed_over_and_left(
-    kind: str, shared: Path, make_foreign_file: MakeForeignFile
-) -> None:
+def test_what_others_plant_is_passed_over_and_left(kind: str, shared: Path, make_foreign_file: MakeForeignFile) -> None:
     planted = {"two", "three", "three.lock", "one.images.1", "one.images.7"}
     with _made(shared) as one:
         copy = one.path.read_bytes()
@@ -142,9 +138,7 @@ def test_what_others_planted_beside_a_segment_is_passed_over_and_left(
     assert {path.name for path in shared.iterdir()} == planted
 
 
-def test_a_dead_engines_segment_with_a_foreign_lock_is_left_alone(
-    shared: Path, make_foreign_file: MakeForeignFile
-) -> None:
+def test_a_dead_engines_segment_with_a_foreign_lock_is_left(shared: Path, make_foreign_file: MakeForeignFile) -> None:
     one = segment.create("one", SPEC, ring_bytes=RING, directory=shared)
     one.publish_ready()
     copy = one.path.read_bytes()
@@ -157,9 +151,7 @@ def test_a_dead_engines_segment_with_a_foreign_lock_is_left_alone(
     assert own.exists()
 
 
-def test_sockets_in_a_directory_of_another_user_are_not_touched(
-    shared: Path, make_foreign_file: MakeForeignFile
-) -> None:
+def test_sockets_in_another_users_directory_are_not_touched(shared: Path, make_foreign_file: MakeForeignFile) -> None:
     make_foreign_file(shared / "run", "directory")
     make_foreign_file(shared / "run" / "one.sock", "socket")
     assert remove_stale_sockets([shared / "run"]) == []
