@@ -21,6 +21,9 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 #: Starts `lucky-transport ARGUMENTS...` in the background.
 Start = Callable[..., "subprocess.Popen[str] | Program"]
 
+#: Runs a command that is refused; returns its exit status and what it printed.
+Refusal = Callable[..., tuple[int, str]]
+
 #: Makes a segment of this test's own and returns it.
 MakeSegment = Callable[..., segment.Segment]
 
@@ -53,7 +56,7 @@ def run(forked: CommandLine) -> Run:
 
 
 @pytest.fixture
-def refusal(environ: dict[str, str]) -> Callable[..., tuple[int, str]]:
+def refusal(environ: dict[str, str]) -> Refusal:
     """Run a command that is refused, in this process; return its exit status and what it printed, as one line."""
 
     def refused(*arguments: str) -> tuple[int, str]:

@@ -23,7 +23,7 @@ from lucky_transport.shm.files.lockfile import CLIENT, holder
 from lucky_transport.shm.segment import header, segment
 from lucky_transport.shm.segment.layout import FIELDS
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from tests.cli.conftest import MakeSegment, Run
+from tests.cli.conftest import MakeSegment, Refusal, Run
 from tests.support.command import invoke
 
 
@@ -308,7 +308,7 @@ def test_the_header_is_shown_when_it_is_asked_for_or_says_what_is_wrong(run: Run
         ("inproc://nobody", "no engine at inproc://nobody"),
     ],
 )
-def test_where_nothing_is_there_it_says_so(refusal: Callable[..., tuple[int, str]], endpoint: str, text: str) -> None:
+def test_where_nothing_is_there_it_says_so(refusal: Refusal, endpoint: str, text: str) -> None:
     status, printed = refusal("inspect", endpoint)
     assert status == 1
     assert text in printed

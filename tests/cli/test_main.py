@@ -53,12 +53,6 @@ print(json.dumps({"code": code, "heavy": [name for name in heavy if name in sys.
 """
 
 
-def imports_of(*arguments: str, more: tuple[str, ...] = ()) -> dict[str, object]:
-    """Exit code, and heavy imports and those of `more`, of a run of the command line."""
-    done = python("-c", LIST_IMPORTS, json.dumps([*HEAVY, *more]), *arguments, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 #: A program under the launcher, which does not exist long enough to reach an engine.
 PROGRAM = ("run", "--endpoint", "shm://nowhere", "--", sys.executable, "-c", "pass")
 
@@ -77,7 +71,8 @@ def light(*arguments: str, more: tuple[str, ...] = ()) -> Any:
     ],
 )
 def test_what_only_looks_or_launches_imports_nothing_heavy(arguments: tuple[str, ...], more: tuple[str, ...]) -> None:
-    assert imports_of(*arguments, more=more) == {"code": 0, "heavy": []}
+    done = python("-c", LIST_IMPORTS, json.dumps([*HEAVY, *more]), *arguments, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == {"code": 0, "heavy": []}
 
 
 @pytest.mark.parametrize("name", sorted(registry().commands))

@@ -8,14 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lucky_transport.process import unique_name
 from lucky_transport.shm.files import lockfile
-from tests.cli.conftest import Run, Start
+from tests.cli.conftest import Refusal, Run, Start
 from tests.support.forked_programs import CommandLine, Program
 from tests.support.waiting import PATIENCE_S, until
 
@@ -188,9 +187,7 @@ def test_a_name_in_use_is_refused_with_the_engines_pid(start: Start, run: Run) -
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_served_is_refused_with_a_reason(
-    refusal: Callable[..., tuple[int, str]], arguments: list[str], code: int, text: str
-) -> None:
+def test_what_cannot_be_served_is_refused_why(refusal: Refusal, arguments: list[str], code: int, text: str) -> None:
     status, printed = refusal("serve", *arguments)
     assert status == code
     assert text in printed

@@ -5,6 +5,7 @@ import signal
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -29,11 +30,7 @@ def test_a_file_that_is_not_there_is_made(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_the_old_content_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a"
     file.write_bytes(b"old")
-
-    def full(descriptor: int, mode: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fchmod", full)
+    monkeypatch.setattr(os, "fchmod", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space left"):
         write_atomically(file, b"new")
     assert file.read_bytes() == b"old"

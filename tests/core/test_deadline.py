@@ -5,6 +5,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 
@@ -104,10 +105,7 @@ def test_a_wait_inside_another_is_part_of_it() -> None:
 
 
 def test_a_wait_goes_on_where_no_thread_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
     with log_long_wait("the kettle", 30.0):
         pass
 

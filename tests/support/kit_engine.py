@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.transport import Transport
 from tests.support.build_once import build_once
+from tests.support.command import python
 from tests.support.waiting import PATIENCE_S
 
 KITS = Path(__file__).parents[2] / "schema" / "kits"
@@ -136,8 +136,7 @@ def run_program(engine: KitEngine, kit: str, number: int) -> list[str]:
     engine.wait()
     program = blocks(kit, "python")[number].replace("shm://lift", engine.endpoint)
     program = program.replace("make(", f"make(connect_timeout_s={PATIENCE_S}, ")
-    command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
+    done = python("-W", "ignore", "-c", program, timeout=2 * PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

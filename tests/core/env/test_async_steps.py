@@ -191,8 +191,11 @@ def test_several_observation_slots_and_single_envs_exclude_each_other() -> None:
 # failures
 
 
+Gated = tuple[VectorEnv, GatedEngine]
+
+
 @pytest.fixture(params=["inproc", "shm"])
-def gated(request: pytest.FixtureRequest) -> Generator[tuple[VectorEnv, GatedEngine]]:
+def gated(request: pytest.FixtureRequest) -> Generator[Gated]:
     engine = GatedEngine(ENVS, ENVS)
     with api.serve(engine, f"{request.param}:") as server, api.make(endpoint=str(server.endpoints[0])) as made:
         made.reset(seed=0)
@@ -200,7 +203,7 @@ def gated(request: pytest.FixtureRequest) -> Generator[tuple[VectorEnv, GatedEng
         engine.open()
 
 
-def test_a_wait_ends_at_its_limit_and_loses_nothing(gated: tuple[VectorEnv, GatedEngine]) -> None:
+def test_a_wait_ends_at_its_limit_and_loses_nothing(gated: Gated) -> None:
     env, engine = gated
     sent(env, 0, 1, 2)
     engine.gates[1].set()
@@ -211,7 +214,7 @@ def test_a_wait_ends_at_its_limit_and_loses_nothing(gated: tuple[VectorEnv, Gate
     assert env.recv(2, WAIT_S).env_ids.tolist() == [0, 2]
 
 
-def test_an_env_that_fails_makes_a_reset_necessary(gated: tuple[VectorEnv, GatedEngine]) -> None:
+def test_an_env_that_fails_makes_a_reset_necessary(gated: Gated) -> None:
     env, engine = gated
     engine.open()
     engine.broken.add(1)
@@ -228,9 +231,7 @@ def test_an_env_that_fails_makes_a_reset_necessary(gated: tuple[VectorEnv, Gated
 
 
 @pytest.mark.parametrize("broken", [(), (3,), (0, 3)], ids=["none fails", "one fails", "all fail"])
-def test_a_reset_waits_for_the_envs_under_way_and_gives_them_up(
-    gated: tuple[VectorEnv, GatedEngine], broken: tuple[int, ...]
-) -> None:
+def test_a_reset_waits_for_the_envs_under_way_and_gives_them_up(gated: Gated, broken: tuple[int, ...]) -> None:
     env, engine = gated
     first, _ = env.reset(seed=5)
     engine.open()
@@ -241,7 +242,7 @@ def test_a_reset_waits_for_the_envs_under_way_and_gives_them_up(
     env.step(ACTIONS[0])
 
 
-def test_an_env_that_was_closed_meanwhile_says_so(gated: tuple[VectorEnv, GatedEngine]) -> None:
+def test_an_env_that_was_closed_meanwhile_says_so(gated: Gated) -> None:
     env, engine = gated
     sent(env, 0)
     engine.open()

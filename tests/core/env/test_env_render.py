@@ -9,7 +9,6 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.client import Client
-from lucky_transport.engine import Handler
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, ConfigError, SpecError, TransportError, Unimplemented, UnknownName
 from lucky_transport.host.host import Host
@@ -113,26 +112,20 @@ LISTING = "/hazel.rpc.CameraService/ListCameras"
     ],
     ids=["not answered", "empty"],
 )
-def test_an_engine_whose_cameras_are_not_listed_is_refused(listing: Mapping[str, Any], text: str) -> None:
-    class Unlisted(ImageEngine):
-        @property
-        def services(self) -> Mapping[str, Handler]:
-            others = {name: handler for name, handler in super().services.items() if name != LISTING}
-            return {**others, **listing}
-
+def test_an_engine_whose_cameras_are_not_listed_is_refused(
+    listing: Mapping[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = {name: handler for name, handler in ImageEngine().services.items() if name != LISTING}
+    monkeypatch.setattr(ImageEngine, "services", {**others, **listing})
     with pytest.raises(Unimplemented, match=text):
-        _env(Unlisted(), render_mode="rgb_array")
+        _env(render_mode="rgb_array")
 
 
-class _Depth(ImageEngine):
-    @property
-    def streams(self) -> Mapping[str, Any]:
-        frame = ImageFrame(bytes(8), 2, 2, 1, "raw", depth_scale=0.5)
-        return {**super().streams, "/hazel.rpc.CameraService/StreamCamera": lambda request, call: iter([frame])}
-
-
-def test_images_without_colour_are_refused() -> None:
-    with _env(_Depth(), render_mode="rgb_array") as env, pytest.raises(SpecError, match="expected colour"):
+def test_images_without_colour_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    depth = ImageFrame(bytes(8), 2, 2, 1, "raw", depth_scale=0.5)
+    streams = {"/hazel.rpc.CameraService/StreamCamera": lambda request, call: iter([depth])}
+    monkeypatch.setattr(ImageEngine, "streams", streams)
+    with _env(render_mode="rgb_array") as env, pytest.raises(SpecError, match="expected colour"):
         env.render()
 
 

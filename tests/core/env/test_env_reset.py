@@ -24,15 +24,12 @@ from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import SetResetOptionsRequest, SetResetOptionsResponse, SimulationContract
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.testing.stepping_contract import DialEngine
+from tests.core.env.test_env_step import made
 from tests.support.scripted_engine import ScriptedEngine
 
 
-def _make(num_envs: int = 3, *, options: dict[str, Any] | None = None, **arguments: Any) -> VectorEnv:
-    return api.make("toy", num_envs, transport="inproc", options=options, **arguments)
-
-
 def _start(seed: Any, options: Mapping[str, Any] | None = None, num_envs: int = 3) -> NDArray[Any]:
-    with _make(num_envs) as env:
+    with made(num_envs) as env:
         return env.reset(seed=seed, options=options)[0]
 
 
@@ -80,20 +77,11 @@ def test_every_seed_of_64_bits_is_taken(seed: int) -> None:
     assert request.seeds == [seed, seed + 1, seed + 2]
 
 
-def test_an_engine_without_seeds_is_said_once_and_the_reset_goes_on() -> None:
-    with _make(options={"seedable": False}) as env:
-        with pytest.warns(UserWarning, match="engine 'toy' takes no seeds: episodes are not reproducible"):
-            env.reset(seed=1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            env.reset(seed=2)
-
-
 # masks
 
 
 def test_a_mask_resets_its_envs_and_leaves_the_others_where_they_are() -> None:
-    with _make() as env:
+    with made() as env:
         env.reset(seed=0)
         before = env.step(np.ones((3, 2)))[0]
         after, info = env.reset(options={"reset_mask": np.array([True, False, True])})
@@ -104,7 +92,7 @@ def test_a_mask_resets_its_envs_and_leaves_the_others_where_they_are() -> None:
 
 def test_seeds_count_only_for_the_envs_of_the_mask() -> None:
     mask = np.array([False, True, False])
-    with _make() as env, _make() as plain:
+    with made() as env, made() as plain:
         for each in (env, plain):
             each.reset(seed=0)
         assert env.reset(seed=50, options={"reset_mask": mask})[0][1].tobytes() == _start(50)[1].tobytes()
@@ -135,7 +123,7 @@ def test_a_wrong_mask_raises_the_class_gymnasium_raises(mask: Any, kind: type[Ex
     with pytest.raises(kind):
         theirs.reset(options={"reset_mask": mask})
     theirs.close()
-    with _make() as env:
+    with made() as env:
         env.reset()
         with pytest.raises(kind, match=text) as raised:
             env.reset(options={"reset_mask": mask})
@@ -143,12 +131,12 @@ def test_a_wrong_mask_raises_the_class_gymnasium_raises(mask: Any, kind: type[Ex
 
 
 def test_the_first_reset_must_reset_every_env() -> None:
-    with _make() as env, pytest.raises(LocalProtocolError, match="a partial reset is not possible: the env was never"):
+    with made() as env, pytest.raises(LocalProtocolError, match="a partial reset is not possible: the env was never"):
         env.reset(options={"reset_mask": np.array([True, False, True])})
 
 
 def test_a_partial_reset_needs_an_engine_that_can_hold() -> None:
-    with _make(options={"hold": False}) as env:
+    with made(options={"hold": False}) as env:
         env.reset()
         with pytest.raises(LocalProtocolError, match="cannot hold envs while others step"):
             env.reset(options={"reset_mask": np.array([True, False, True])})
@@ -177,7 +165,7 @@ def test_without_options_nothing_is_sent() -> None:
 def test_options_take_effect_in_that_very_reset() -> None:
     quiet, loud = _start(5, {"noise": 0.0}), _start(5)
     assert quiet.tobytes() == loud.tobytes()  # noise acts in steps, not in the start
-    with _make() as env, _make() as plain:
+    with made() as env, made() as plain:
         for each, options in ((env, {"noise": 0.0}), (plain, None)):
             each.reset(seed=5, options=options)
         assert (env.step(np.zeros((3, 2)))[0] != plain.step(np.zeros((3, 2)))[0]).any()
@@ -194,13 +182,21 @@ def test_options_nested_too_deeply_are_refused() -> None:
         deep = deep[0]
 
 
-def test_an_engine_without_reset_options_is_said_once() -> None:
-    env = VectorEnv(InprocTransport(Host(DialEngine(3))))
-    with pytest.warns(UserWarning, match="takes no reset options: they have no effect"):
-        env.reset(options={"level": 1})
+@pytest.mark.parametrize(
+    ("engine", "given", "text"),
+    [
+        (ToyEngine(3, seedable=False), {"seed": 1}, "engine 'toy' takes no seeds: episodes are not reproducible"),
+        (DialEngine(3), {"options": {"level": 1}}, "takes no reset options: they have no effect"),
+    ],
+    ids=["seeds", "options"],
+)
+def test_what_an_engine_does_not_take_is_said_once_and_the_reset_goes_on(engine: Any, given: Any, text: str) -> None:
+    env = VectorEnv(InprocTransport(Host(engine)))
+    with pytest.warns(UserWarning, match=text):
+        env.reset(**given)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        env.reset(options={"level": 2})
+        env.reset(**given)
 
 
 def test_options_the_engine_refuses_are_an_error_and_the_env_goes_on_as_it_was() -> None:
@@ -304,7 +300,7 @@ def test_the_ignored_actions_of_a_reset_are_within_bounds(action: ArraySpec, val
 
 
 def test_resets_never_count_as_out_of_bounds() -> None:
-    with _make() as env:
+    with made() as env:
         for _ in range(3):
             env.reset()
         assert env.out_of_bounds == 0
@@ -322,7 +318,7 @@ def _zeros(env: VectorEnv) -> Any:
 
 def _staggered(mode: AutoresetMode) -> VectorEnv:
     """Return an env of episodes of four steps in which env 1 is one step younger than the others."""
-    env = _make(options={"episode_steps": 4}, autoreset_mode=mode)
+    env = made(options={"episode_steps": 4}, autoreset_mode=mode)
     env.reset(seed=0)
     env.step(_zeros(env))
     env.reset(options={"reset_mask": np.array([False, True, False])})
@@ -369,8 +365,8 @@ def test_same_steps_final_observation_survives_the_following_steps(copy: bool) -
 
 def test_same_step_is_refused_where_the_engine_cannot_hold() -> None:
     with pytest.raises(SpecError, match="SAME_STEP resets some of 3 envs while the others hold still"):
-        _make(options={"hold": False}, autoreset_mode=SAME)
-    with _make(1, options={"hold": False, "episode_steps": 2}, autoreset_mode=SAME) as env:
+        made(options={"hold": False}, autoreset_mode=SAME)
+    with made(1, options={"hold": False, "episode_steps": 2}, autoreset_mode=SAME) as env:
         env.reset()
         env.step(_zeros(env))
         assert env.step(_zeros(env))[4]["_final_obs"].tolist() == [True]
@@ -415,7 +411,7 @@ def test_a_partial_reset_in_next_step_mode_takes_the_place_of_the_autoreset() ->
 
 
 def test_a_full_reset_in_next_step_mode_forgets_the_pending_ones() -> None:
-    with _make(options={"episode_steps": 1}) as env:
+    with made(options={"episode_steps": 1}) as env:
         env.reset()
         env.step(_zeros(env))
         env.reset()

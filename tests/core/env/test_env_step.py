@@ -22,7 +22,7 @@ from lucky_transport.transport import Frame
 Rewards = Callable[[dict[str, NDArray[np.float32]]], Any]
 
 
-def _make(num_envs: int = 3, *, options: dict[str, Any] | None = None, **arguments: Any) -> VectorEnv:
+def made(num_envs: int = 3, *, options: dict[str, Any] | None = None, **arguments: Any) -> VectorEnv:
     return api.make("toy", num_envs, transport="inproc", options=options, **arguments)
 
 
@@ -31,7 +31,7 @@ def _actions(env: VectorEnv, value: float = 0.5) -> NDArray[np.float32]:
 
 
 def test_it_has_what_others_look_for_on_a_vector_env() -> None:
-    with _make(4) as env:
+    with made(4) as env:
         assert gymnasium.vector.VectorEnv in type(env).__bases__  # where skrl looks for it
         assert (env.num_envs, env.render_mode, env.spec, env.closed) == (4, None, None, False)
         assert (env.observation_space.shape, env.single_action_space.shape) == ((4, 8), (2,))
@@ -42,7 +42,7 @@ def test_it_has_what_others_look_for_on_a_vector_env() -> None:
 
 @pytest.mark.parametrize("copy", [True, False])
 def test_rewards_flags_and_info_columns_are_always_fresh(copy: bool) -> None:
-    with _make(copy=copy) as env:
+    with made(copy=copy) as env:
         env.reset(seed=0)
         first = env.step(_actions(env))
         column = first[4]["reward_terms"]["centred"]
@@ -58,7 +58,7 @@ def test_rewards_flags_and_info_columns_are_always_fresh(copy: bool) -> None:
 
 
 def test_without_copies_observations_are_read_only_views_of_the_same_memory() -> None:
-    with _make(copy=False) as env:
+    with made(copy=False) as env:
         start, _ = env.reset(seed=0)
         first = env.step(_actions(env))[0]
         shown = first.copy()
@@ -81,7 +81,7 @@ def test_a_step_does_as_much_in_python_for_many_envs_as_for_few(mode: str) -> No
             nonlocal counted
             counted += 1
 
-        with _make(num_envs, options={"episode_steps": 3}, autoreset_mode=mode) as env:
+        with made(num_envs, options={"episode_steps": 3}, autoreset_mode=mode) as env:
             env.reset(seed=0)
             actions = _actions(env, 0.0)
             gc.collect()
@@ -118,7 +118,7 @@ OUTSIDE = (
     [*((*row, validate) for row in ACTIONS for validate in ("pass", "strict")), (*OUTSIDE, "strict")],
 )
 def test_refused_actions_leave_the_env_as_it_was(actions: Any, kind: type[Exception], text: str, validate: str) -> None:
-    with _make(options={"episode_steps": 2}, validate=validate) as env, _make(options={"episode_steps": 2}) as plain:
+    with made(options={"episode_steps": 2}, validate=validate) as env, made(options={"episode_steps": 2}) as plain:
         env.reset(seed=0)
         plain.reset(seed=0)
         for _ in range(5):
@@ -131,11 +131,11 @@ def test_refused_actions_leave_the_env_as_it_was(actions: Any, kind: type[Except
 
 def test_an_unknown_validation_is_refused() -> None:
     with pytest.raises(ConfigError, match="validate 'loose': expected 'pass' or 'strict'"):
-        _make(validate="loose")
+        made(validate="loose")
 
 
 def test_a_step_before_the_first_reset_is_refused_as_gymnasium_does() -> None:
-    with _make() as env:
+    with made() as env:
         for kind in (gymnasium.error.ResetNeeded, TransportError):
             with pytest.raises(kind, match=r"step is not possible: the env was never reset; call reset\(\)"):
                 env.step(_actions(env))
@@ -145,7 +145,7 @@ def test_a_step_before_the_first_reset_is_refused_as_gymnasium_does() -> None:
 
 
 def test_terms_are_columns_with_masks_and_their_own_dtypes() -> None:
-    with _make(options={"episode_steps": 1}) as env:
+    with made(options={"episode_steps": 1}) as env:
         env.reset(seed=0)
         info = env.step(_actions(env))[4]
     columns = {"reward_terms/alive", "reward_terms/centred", "termination_terms/out_of_range"}
@@ -172,7 +172,7 @@ def test_a_reward_function_gets_copies_of_every_signal_and_its_result_is_the_rew
         signals["alive"] += 1
         return signals["alive"].astype(np.float64) - signals["time_out"] * 10
 
-    with _make(reward_fn=reward, options={"episode_steps": 2}) as env:
+    with made(reward_fn=reward, options={"episode_steps": 2}) as env:
         env.reset()
         _, rewards, _, _, info = env.step(_actions(env))
         assert rewards.tolist() == [2.0, 2.0, 2.0]
@@ -186,7 +186,7 @@ def test_a_reward_function_gets_copies_of_every_signal_and_its_result_is_the_rew
 
 
 def test_a_reset_env_earns_nothing_whatever_the_reward_function_says() -> None:
-    with _make(reward_fn=lambda signals: signals["alive"] + 5, options={"episode_steps": 1}) as env:
+    with made(reward_fn=lambda signals: signals["alive"] + 5, options={"episode_steps": 1}) as env:
         env.reset()
         assert env.step(_actions(env))[1].tolist() == [6.0, 6.0, 6.0]
         assert env.step(_actions(env))[1].tolist() == [0.0, 0.0, 0.0]
@@ -205,7 +205,7 @@ def test_a_reset_env_earns_nothing_whatever_the_reward_function_says() -> None:
     ],
 )
 def test_a_reward_of_another_form_is_refused(function: Rewards, text: str) -> None:
-    with _make(reward_fn=function) as env:
+    with made(reward_fn=function) as env:
         env.reset()
         with pytest.raises(ValueError, match=text):
             env.step(_actions(env))
@@ -218,7 +218,7 @@ def test_an_error_in_a_reward_function_is_the_users_own_and_the_env_goes_on() ->
     def reward(signals: dict[str, NDArray[np.float32]]) -> NDArray[np.float32]:
         raise Oops
 
-    with _make(reward_fn=reward, options={"episode_steps": 1}) as env:
+    with made(reward_fn=reward, options={"episode_steps": 1}) as env:
         env.reset()
         for _ in range(3):
             with pytest.raises(Oops):

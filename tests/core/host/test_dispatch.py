@@ -5,7 +5,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -22,7 +24,6 @@ from lucky_transport.errors import (
     Unimplemented,
 )
 from lucky_transport.host.dispatch import Dispatcher
-from lucky_transport.host.foreign import RawHandler
 from lucky_transport.host.host import Host
 from lucky_transport.messages.methods import method
 from lucky_transport.rpc import typed
@@ -241,21 +242,10 @@ def test_foreign_services_answer_by_path_learn_who_leaves_and_close_with_the_dis
     assert parrots.closed
 
 
-class _Broken(Parrots):
-    """Foreign services that raise whatever they are asked."""
-
-    def handler(self, path: str) -> RawHandler | None:
-        raise SystemExit(4)
-
-    def leave(self, caller: str) -> None:
-        raise SystemExit(4)
-
-    close = handler  # type: ignore[assignment]
-
-
 def test_foreign_services_that_raise_end_one_call_and_keep_no_other_services_from_theirs(scene: Scene) -> None:
+    broken: Any = SimpleNamespace(**dict.fromkeys(("handler", "leave", "close"), Mock(side_effect=SystemExit(4))))
     parrots = Parrots()
-    with scene.client(foreign=[_Broken(), parrots]) as client:
+    with scene.client(foreign=[broken, parrots]) as client:
         for _ in range(2):
             with pytest.raises(EngineFailed, match=r"failed in /zoo\.Parrot/Say: SystemExit: 4"):
                 client.unary("/zoo.Parrot/Say", b"ab", soon())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -127,14 +128,14 @@ def test_what_an_engine_raises_ends_what_was_asked_and_nothing_else(transport: s
 @pytest.mark.parametrize("error", [SystemExit(4), Stopped("enough"), RuntimeError("broken")])
 def test_what_an_engine_raises_when_it_is_closed_is_its_failure(error: BaseException) -> None:
     with pytest.raises(EngineFailed, match=rf"failed in close: {type(error).__name__}: "):
-        api.serve(ScriptedEngine(on_close=raises(error)), "inproc:").stop()
+        api.serve(ScriptedEngine(on_close=Mock(side_effect=error)), "inproc:").stop()
 
 
 @raised
 def test_an_engine_that_raises_for_a_client_that_leaves_goes_on_for_the_others(
     transport: str, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with served(ScriptedEngine(2, on_leave=raises(error)), transport) as connect:
+    with served(ScriptedEngine(2, on_leave=Mock(side_effect=error)), transport) as connect:
         with connect() as driver, connect() as stays:
             driver.step(driver.actions)
             with connect() as leaves:
@@ -145,13 +146,6 @@ def test_an_engine_that_raises_for_a_client_that_leaves_goes_on_for_the_others(
             driver.step(driver.actions)
         with connect() as later:
             until(lambda: _steps(later))
-
-
-def raises(error: BaseException) -> Callable[..., Any]:
-    def fail(*_: Any) -> None:
-        raise error
-
-    return fail
 
 
 def _steps(client: Transport) -> bool:
@@ -249,10 +243,7 @@ def test_a_stream_that_raises_when_it_is_given_up_leaves_the_engine_free(transpo
 
 @pytest.mark.parametrize("error", RAISED.values(), ids=list(RAISED))
 def test_what_a_callback_at_the_end_of_a_call_raises_keeps_no_other_from_being_called(error: BaseException) -> None:
-    def fail() -> None:
-        raise error
-
-    call, called = Call("a client"), list[str]()
+    fail, call, called = Mock(side_effect=error), Call("a client"), list[str]()
     for callback in (fail, lambda: called.append("second"), fail, lambda: called.append("fourth")):
         call.on_end(callback)
     call.end()

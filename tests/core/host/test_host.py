@@ -64,6 +64,7 @@ from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 SCHEMA = method("AgentService/GetAgentSchema")
+TELEMETRY = method("TelemetryService/StreamTelemetry")
 INFO = method("MujocoService/GetMujocoInfo")
 
 
@@ -168,9 +169,6 @@ def test_an_engine_that_hangs_in_a_step_is_left_open(caplog: pytest.LogCaptureFi
     assert closed == [True]
 
 
-COUNTING = method("TelemetryService/StreamTelemetry")
-
-
 @pytest.mark.parametrize("raised", [UnknownName, ValueError])
 @pytest.mark.parametrize("letter", ["x", "ü", "机", "👾"])
 def test_no_error_says_more_than_every_wire_can_carry(letter: str, raised: type[Exception]) -> None:
@@ -218,7 +216,7 @@ def test_a_call_waits_for_the_step_in_progress_only_until_its_deadline() -> None
 
 def test_a_stream_is_no_call_and_a_call_no_stream(host: Host) -> None:
     with pytest.raises(LocalProtocolError, match=r"StreamTelemetry is a stream: .*; use stream\(\)"):
-        host.call(COUNTING, COUNTING.request())
+        host.call(TELEMETRY, TELEMETRY.request())
     with pytest.raises(LocalProtocolError, match=r"GetAgentSchema is no stream: .*; use call\(\)"):
         next(host.stream(SCHEMA, GetAgentSchemaRequest(), Call("me")))
 
@@ -227,8 +225,8 @@ def test_a_stream_is_no_call_and_a_call_no_stream(host: Host) -> None:
 def test_a_stream_of_an_ended_call_never_begins(host: Host, deadline: Deadline | None, error: type[Exception]) -> None:
     call = Call("me", deadline)
     call.end()
-    with pytest.raises(error, match=COUNTING.name):
-        next(host.stream(COUNTING, COUNTING.request(), call))
+    with pytest.raises(error, match=TELEMETRY.name):
+        next(host.stream(TELEMETRY, TELEMETRY.request(), call))
 
 
 _CAMERA = method("CameraService/StreamCamera")
@@ -321,7 +319,6 @@ def test_a_reader_of_growing_images_lets_go_of_the_files_they_left(stream: Strea
 # --- which services an engine answers: its own, the host's, those of plugins in other messages; which are off ---
 
 
-AGENT_SCHEMA = method("AgentService/GetAgentSchema")
 MANIFEST = method("AgentService/GetCapabilityManifest")
 VALIDATE = method("AgentService/ValidateTaskContract")
 NEGOTIATE = method("AgentService/NegotiateTask")
@@ -329,14 +326,14 @@ NEGOTIATE = method("AgentService/NegotiateTask")
 
 @pytest.mark.parametrize(("name", "found"), [("", "agent_0"), ("agent_2", "agent_2")])
 def test_the_schema_tells_sizes_and_names_of_an_agent(host: Host, name: str, found: str) -> None:
-    schema = host.call(AGENT_SCHEMA, GetAgentSchemaRequest(name)).schema
+    schema = host.call(SCHEMA, GetAgentSchemaRequest(name)).schema
     assert (schema.agent_name, schema.observation_size, schema.action_size) == (found, 8, 2)
     assert schema.action_names == ["a_0", "a_1"]
 
 
 @pytest.mark.parametrize("name", ["agent_3", "agent_x", "robot", "agent_-1", "agent_٣"])
 def test_the_schema_of_an_unknown_agent_has_no_sizes(host: Host, name: str) -> None:
-    schema = host.call(AGENT_SCHEMA, GetAgentSchemaRequest(name)).schema
+    schema = host.call(SCHEMA, GetAgentSchemaRequest(name)).schema
     assert (schema.observation_size, schema.action_size) == (0, 0)
 
 
@@ -445,7 +442,6 @@ def test_an_engine_over_shared_memory_starts_without_grpc() -> None:
         process.stop()
 
 
-TELEMETRY = method("TelemetryService/StreamTelemetry")
 JOINT_STREAM = method("MujocoService/StreamJointState")
 
 

@@ -48,6 +48,7 @@ class Notes(Interceptor):
         self.notes.append(f"{self.name} {what}".strip())
 
     def intercept_call(self, continuation: Any, details: CallDetails, request: Any) -> Any:
+        self.details = details
         self.note(f"{details.point.side} {details.method.short_name}")
         outcome = continuation(details, request)
         outcome.add_done_callback(lambda done: self.note(_told(done)))
@@ -276,14 +277,7 @@ def test_a_call_whose_task_is_cancelled_is_told_as_cancelled() -> None:
 
 @pytest.mark.parametrize("scheme", ["inproc", "shm"])
 def test_the_engines_handlers_streams_and_steps_have_interceptors_of_their_own(scheme: str) -> None:
-    seen: list[CallDetails] = []
-
-    class Details(Notes):
-        def intercept_call(self, continuation: Any, details: CallDetails, request: Any) -> Any:
-            seen.append(details)
-            return super().intercept_call(continuation, details, request)
-
-    notes = Details()
+    notes = Notes()
     with (
         api.serve(counting(), f"{scheme}://{unique_name()}", interceptors=[notes]) as serving,
         api.open_transport(serving.endpoints[0]) as transport,
@@ -298,8 +292,8 @@ def test_the_engines_handlers_streams_and_steps_have_interceptors_of_their_own(s
         *["engine GetAgentSchema", "done"],
         *["engine StreamTelemetry", "3 items, end"],
     ]
-    assert seen[0].point.side is Side.ENGINE
-    assert "client" in seen[0].caller
+    assert notes.details.point.side is Side.ENGINE
+    assert "client" in notes.details.caller
 
 
 @pytest.mark.parametrize("scheme", ["shm", "inproc"])

@@ -494,12 +494,8 @@ def test_an_item_that_an_interrupt_lost_takes_no_credit(item: bytes, pair: CallP
 def test_an_item_whose_grant_is_interrupted_counts_once(pair: CallPair, monkeypatch: pytest.MonkeyPatch) -> None:
     call = pair.client.open("/t/endless", flow=Flow.LATEST)
     until(lambda: pair.client.pump() or call.has_news())
-
-    def strike(*_: Any) -> None:
-        raise Interrupted
-
     with monkeypatch.context() as patched:
-        patched.setattr(pair.client, "post", strike)
+        patched.setattr(pair.client, "post", Mock(side_effect=Interrupted))
         for _ in range(5):
             with pytest.raises(Interrupted):
                 call.recv()

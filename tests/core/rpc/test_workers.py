@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from queue import SimpleQueue
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -76,12 +77,9 @@ def test_where_no_thread_starts_a_task_waits_for_one_that_runs_or_is_refused(mon
     release, running, done = threading.Event(), threading.Semaphore(0), threading.Event()
     first.run(lambda: _wait(running, release))
     assert running.acquire(timeout=PATIENCE_S)
-
-    def refuse(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
+    refused = RuntimeError("can't start new thread")
     with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refuse)
+        patched.setattr(threading.Thread, "start", Mock(side_effect=refused))
         first.run(done.set)
         for pool, name in ((first, "testers"), (second, "others")):
             with pytest.raises(Busy, match=f"{name}: no thread can be started, the limit is .* .ulimit -u.$"):

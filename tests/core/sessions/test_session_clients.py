@@ -72,11 +72,10 @@ def newer() -> Iterator[SessionClient]:
         f"{service}GetSession": lambda request: SessionStatus(phase="melting"),
         f"{service}AdvanceSession": lambda request: AdvanceSessionResponse(),
     }
-    with (
-        api.serve(ScriptedEngine(services=answers), f"inproc://{unique_name()}") as serving,
-        api.open_transport(serving.endpoints[0]) as client,
-    ):
+    with api.serve(ScriptedEngine(services=answers), "inproc:") as serving:
+        client = api.open_transport(serving.endpoints[0])
         yield SessionClient(client, worlds_of("cartpole"))
+        client.close()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -70,11 +71,8 @@ def ends(base: Path) -> Iterator[Ends]:
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Have no space from the call on."""
-
-    def refuse(fd: int, offset: int, size: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    return lambda: monkeypatch.setattr(os, "posix_fallocate", refuse)
+    refused = OSError(28, "No space left on device")
+    return lambda: monkeypatch.setattr(os, "posix_fallocate", Mock(side_effect=refused))
 
 
 @pytest.mark.parametrize(

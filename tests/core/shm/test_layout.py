@@ -27,6 +27,7 @@ from lucky_transport.shm.slot_files.image_file import ImageFile
 from lucky_transport.spec.actions import Bounds
 from lucky_transport.spec.batch_spec import DTYPES, ArraySpec, BatchSpec
 from tests.core.shm.test_channels import a_client
+from tests.core.spec.test_specs import batch_specs
 
 SEED_ORDER = [
     *("magic", "version", "server_pid", "client_pid", "mode", "num_envs", "obs_size", "act_size"),
@@ -40,24 +41,6 @@ COUNTERS_ON_THEIR_OWN_LINE = ("frame_seq", "action_seq", "heartbeat", "park_engi
 
 def _size(place: FieldPlace) -> int:
     return struct.calcsize("<" + place.code)
-
-
-def specs() -> st.SearchStrategy[BatchSpec]:
-    sizes = st.integers(1, 40)
-    return st.builds(
-        lambda n, obs, act, terms, dtype: BatchSpec(
-            engine="any",
-            num_envs=n,
-            observation=ArraySpec(dtype, (obs,)),
-            action=ArraySpec("float32", (act,)),
-            reward_terms=tuple(f"r{i}" for i in range(terms)),
-        ),
-        st.integers(1, 5000),
-        sizes,
-        sizes,
-        st.integers(1, 9),
-        st.sampled_from(["float32", "float64", "uint8", "int64"]),
-    )
 
 
 def test_the_seeds_fields_keep_the_seeds_order() -> None:
@@ -89,7 +72,7 @@ def test_the_extension_block_is_size_prefixed_and_lies_behind_the_seeds_fields()
     assert EXTENSION_FIELDS[0].offset == layout.EXTENSION_OFFSET > SEED_FIELDS[-1].offset
 
 
-@given(specs(), st.sampled_from([4096, 65536]), st.integers(0, 10_000))
+@given(batch_specs(), st.sampled_from([4096, 65536]), st.integers(0, 10_000))
 def test_regions_are_aligned_do_not_overlap_and_fit(spec: BatchSpec, ring_bytes: int, image_bytes: int) -> None:
     planned = plan(spec, ring_bytes=ring_bytes, image_bytes=image_bytes)
     regions = list(planned.regions.values())
@@ -178,18 +161,14 @@ def _place(table: dict[str, str], what: str, slot: int = 0) -> int:
     return int(first) + slot * int(each or 0)
 
 
-def _head(table: dict[str, str]) -> tuple[int, int]:
-    found = re.match(r"u32 magic `(0x[0-9A-F]+)` .*?, u32 version (\d+)", table["0"])
-    assert found is not None
-    return int(found[1], 16), int(found[2])
-
-
 def test_an_image_file_is_as_documented(tmp_path: Path) -> None:
     file = ImageFile.create(tmp_path / "one", 1, 3, 10)
     file.words[1].take(8)
     file.words[1].hand_over(8)
     raw, table = file.path.read_bytes(), _table("Images")
-    assert struct.unpack_from("<II", raw) == _head(table)
+    head = re.match(r"u32 magic `(0x[0-9A-F]+)` .*?, u32 version (\d+)", table["0"])
+    assert head is not None
+    assert struct.unpack_from("<II", raw) == (int(head[1], 16), int(head[2]))
     assert struct.unpack_from("<I", raw, _place(table, "u32 number of slot", 1)) == (8,)
     assert struct.unpack_from("<I", raw, _place(table, "u32 owner of slot", 1)) == (8,)
     assert struct.unpack_from("<I", raw, _place(table, "u32 owner of slot", 0)) == (0,)

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import itertools
 import logging
 import os
 import resource
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -53,11 +55,9 @@ def raised_descriptors() -> Iterator[None]:
 
 
 def test_a_client_is_told_what_a_sandbox_refuses_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> int:
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-
+    refused = PermissionError(errno.EPERM, os.strerror(errno.EPERM))
     with Listener("demo", directory=tmp_path) as listener, knock(listener.path) as client:
-        monkeypatch.setattr("os.memfd_create", refuse)
+        monkeypatch.setattr("os.memfd_create", Mock(side_effect=refused))
         client.send(ClientHello().to_bytes())
         advance_until(listener, lambda: bool(select.select([client], [], [], 0)[0]))
         answer = ServerHello.of(client.recv(4096))
@@ -188,22 +188,6 @@ def test_a_client_that_closes_after_its_hello_leaves_a_pipe_whose_peer_has_left(
         pipe.close()
 
 
-class Failing:
-    """The socket of a listener whose first `accept` raises `error`."""
-
-    def __init__(self, listener: socket.socket, error: OSError) -> None:
-        self.listener = listener
-        self.errors = [error]
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.listener, name)
-
-    def accept(self) -> object:
-        if self.errors:
-            raise self.errors.pop()
-        return self.listener.accept()
-
-
 @pytest.mark.parametrize(
     ("error", "pauses"),
     [(ConnectionAbortedError(), False), (OSError(24, "Too many open files"), True)],
@@ -212,7 +196,8 @@ class Failing:
 def test_a_client_keeps_no_other_waiting(
     listener: Listener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: OSError, pauses: bool
 ) -> None:
-    failing = Failing(listener._listener, error)  # pyright: ignore[reportPrivateUsage]
+    failing = Mock(wraps=listener._listener)  # pyright: ignore[reportPrivateUsage]
+    failing.accept.side_effect = itertools.chain([error], itertools.repeat(DEFAULT))
     monkeypatch.setattr(listener, "_listener", failing)
     with knock(listener.path) as client:
         client.send(ClientHello().to_bytes())

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -224,20 +225,9 @@ def test_it_does_not_sleep_while_a_client_that_left_is_not_reported(
     assert engine.try_pop() == b"last words"
     naps: list[float] = []
 
-    class Epoll:
-        """The set's own, which says how long it was asked to sleep and does not."""
-
-        def __init__(self, epoll: Any) -> None:
-            self._epoll = epoll
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._epoll, name)
-
-        def poll(self, nap_s: float) -> Any:
-            naps.append(nap_s)
-            return self._epoll.poll(0)
-
-    monkeypatch.setattr(pipes, "_epoll", Epoll(pipes._epoll))
+    epoll, poll = Mock(wraps=pipes._epoll), pipes._epoll.poll
+    epoll.poll.side_effect = lambda nap_s: naps.append(nap_s) or poll(0)
+    monkeypatch.setattr(pipes, "_epoll", epoll)
     pipes._looks_first = False
     assert pipes.wait(10_000_000_000).closed == [engine]
     assert not any(naps)

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -80,11 +81,8 @@ def test_a_parent_that_is_gone_already_asks_at_once() -> None:
 
 @pytest.mark.parametrize("has_pidfd", [True, False])
 def test_the_death_of_the_parent_asks_for_the_end(has_pidfd: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(pid: int, flags: int = 0) -> int:
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
     if not has_pidfd:
-        monkeypatch.setattr(os, "pidfd_open", refuse)
+        monkeypatch.setattr(os, "pidfd_open", Mock(side_effect=OSError(errno.ENOSYS, "Function not implemented")))
     parent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         with Shutdown(parent.pid) as shutdown:
