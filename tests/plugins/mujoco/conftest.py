@@ -147,3 +147,21 @@ def robots() -> Generator[Callable[..., Robots]]:
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture
+def single(robots: Callable[..., Robots]) -> Robots:
+    """One robot."""
+    return robots(1)
+
+
+@pytest.fixture
+def standing(single: Robots) -> Robots:
+    """One robot in the standing pose, without noise and without commands."""
+    return single.still()
+
+
+@pytest.fixture
+def pair(robots: Callable[..., Robots]) -> Robots:
+    """Two robots."""
+    return robots(2)

@@ -105,22 +105,20 @@ def test_a_seed_waits_for_the_reset_of_its_env(robots: Callable[..., Any]) -> No
     assert expected[1].tobytes() != found[1].tobytes()
 
 
-def test_an_env_that_was_never_reset_stands_still(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    frame = batch.step()
-    assert not batch.seen(frame, "velocity_command").any()
+def test_an_env_that_was_never_reset_stands_still(single: Any) -> None:
+    frame = single.step()
+    assert not single.seen(frame, "velocity_command").any()
     assert frame.observations.any()
     assert not frame.terminated.any()
 
 
-def test_actions_far_out_of_bounds_saturate_and_leave_everything_finite(robots: Callable[..., Any]) -> None:
-    batch = robots(2)
-    batch.reset()
+def test_actions_far_out_of_bounds_saturate_and_leave_everything_finite(pair: Any) -> None:
+    pair.reset()
     for sign in (1, -1, 1):
-        frame = batch.step(sign * 3e38)
+        frame = pair.step(sign * 3e38)
         assert np.isfinite(frame.observations).all()
         assert np.isfinite(frame.rewards).all()
-    assert np.abs(batch.seen(frame, "last_action")).max() == 10
+    assert np.abs(pair.seen(frame, "last_action")).max() == 10
 
 
 @pytest.mark.parametrize(

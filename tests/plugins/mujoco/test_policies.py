@@ -36,26 +36,24 @@ def test_a_step_with_actions_is_what_these_say_whatever_is_active(robots: Callab
 
 
 @pytest.mark.parametrize(("speed", "least", "most"), [(0.5, 0.7, 2.5), (-0.4, -2.5, -0.7)])
-def test_trot_walks_the_way_it_is_told(robots: Callable[..., Any], speed: float, least: float, most: float) -> None:
-    batch = robots(1).still()
-    batch.command(TROT, 1, speed)
-    batch.activate(TROT)
-    start = batch.engine.physics.qpos[0, 0]
+def test_trot_walks_the_way_it_is_told(standing: Any, speed: float, least: float, most: float) -> None:
+    standing.command(TROT, 1, speed)
+    standing.activate(TROT)
+    start = standing.engine.physics.qpos[0, 0]
     for _ in range(200):
-        assert not batch.tick().terminated.any()
-    assert least < batch.engine.physics.qpos[0, 0] - start < most
+        assert not standing.tick().terminated.any()
+    assert least < standing.engine.physics.qpos[0, 0] - start < most
 
 
-def test_trot_turns_and_stands_still_on_command(robots: Callable[..., Any]) -> None:
-    batch = robots(1).still()
-    batch.command(TROT, 3, 0.8)
-    batch.activate(TROT)
-    batch.tick(100)
-    pose = batch.ask(m.GetPolicyBasePoseRequest(ROBOT, TROT))
+def test_trot_turns_and_stands_still_on_command(standing: Any) -> None:
+    standing.command(TROT, 3, 0.8)
+    standing.activate(TROT)
+    standing.tick(100)
+    pose = standing.ask(m.GetPolicyBasePoseRequest(ROBOT, TROT))
     assert pose.yaw > 0.7
-    batch.change(m.SetPolicyCommandBoolRequest(ROBOT, TROT, 4, True))
-    batch.tick(50)
-    assert np.abs(batch.engine.physics.qvel[0]).max() < 0.2
+    standing.change(m.SetPolicyCommandBoolRequest(ROBOT, TROT, 4, True))
+    standing.tick(50)
+    assert np.abs(standing.engine.physics.qvel[0]).max() < 0.2
 
 
 def test_a_policys_action_given_by_hand_leads_to_the_same_bits(robots: Callable[..., Any]) -> None:
@@ -83,50 +81,46 @@ def test_the_same_run_gives_the_same_bits_beside_other_envs(robots: Callable[...
         assert alone.tick().observations[0].tobytes() == beside.tick().observations[1].tobytes()
 
 
-def test_a_slot_drives_its_joints_only_and_the_later_joints_stay(robots: Callable[..., Any]) -> None:
-    batch = robots(1).still()
-    batch.activate(SWAY)
-    batch.tick(40)
-    action = batch.engine.world.actions[0].reshape(4, 3)
+def test_a_slot_drives_its_joints_only_and_the_later_joints_stay(standing: Any) -> None:
+    standing.activate(SWAY)
+    standing.tick(40)
+    action = standing.engine.world.actions[0].reshape(4, 3)
     assert np.abs(action[:, 0]).min() > 0.1
     assert not action[:, 1:].any()
-    batch.change(m.SetPolicyDrivenJointsRequest(ROBOT, SWAY, ["FL_hip_joint"]))
-    batch.tick()
-    action = batch.engine.world.actions[0].reshape(4, 3)
+    standing.change(m.SetPolicyDrivenJointsRequest(ROBOT, SWAY, ["FL_hip_joint"]))
+    standing.tick()
+    action = standing.engine.world.actions[0].reshape(4, 3)
     assert action[0, 0] != 0
     assert not action[1:].any()
 
 
-def test_an_action_group_lies_over_the_policy_for_one_step(robots: Callable[..., Any]) -> None:
-    batch = robots(1).still()
-    batch.activate(TROT)
-    batch.change(m.SetActionGroupRequest("agent_0", m.ActionGroupEntry("front_left", [0.1, 0.2, 0.3])))
-    batch.tick()
-    assert batch.engine.world.actions[0, :3] == pytest.approx([0.1, 0.2, 0.3])
-    batch.tick()
-    assert batch.engine.world.actions[0, :3] != pytest.approx([0.1, 0.2, 0.3])
+def test_an_action_group_lies_over_the_policy_for_one_step(standing: Any) -> None:
+    standing.activate(TROT)
+    standing.change(m.SetActionGroupRequest("agent_0", m.ActionGroupEntry("front_left", [0.1, 0.2, 0.3])))
+    standing.tick()
+    assert standing.engine.world.actions[0, :3] == pytest.approx([0.1, 0.2, 0.3])
+    standing.tick()
+    assert standing.engine.world.actions[0, :3] != pytest.approx([0.1, 0.2, 0.3])
 
 
-def test_what_an_agent_steps_is_forgotten_by_a_policy_that_takes_over(robots: Callable[..., Any]) -> None:
+def test_what_an_agent_steps_is_forgotten_by_a_policy_that_takes_over(standing: Any) -> None:
     """It begins anew from the pose it finds, so nothing jumps: the first target is that pose."""
-    batch = robots(1).still()
-    batch.activate(TROT)
-    batch.tick(30)
-    batch.step(np.full(12, 0.4))
-    found = batch.engine.physics.qpos[0, 7:].copy()
-    batch.tick()
-    assert batch.engine.world.ctrl[0] == pytest.approx(found, abs=1e-6)
+    standing.activate(TROT)
+    standing.tick(30)
+    standing.step(np.full(12, 0.4))
+    found = standing.engine.physics.qpos[0, 7:].copy()
+    standing.tick()
+    assert standing.engine.world.ctrl[0] == pytest.approx(found, abs=1e-6)
 
 
-def test_a_reset_lets_a_policy_begin_anew_and_stay_active(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    batch.randomize()
-    batch.activate(TROT)
+def test_a_reset_lets_a_policy_begin_anew_and_stay_active(single: Any) -> None:
+    single.randomize()
+    single.activate(TROT)
     runs: list[bytes] = []
     for _ in range(2):
-        batch.reset()
-        batch.tick(25)
-        runs.append(batch.engine.physics.qpos[0].tobytes())
+        single.reset()
+        single.tick(25)
+        runs.append(single.engine.physics.qpos[0].tobytes())
     assert runs[0] == runs[1]
 
 
@@ -143,12 +137,11 @@ def test_the_last_action_is_there_from_the_activation_on_and_asking_changes_noth
     assert asked.last_action(TROT).action != before.action
 
 
-def test_another_policy_takes_the_place_with_its_own_joints_and_commands(robots: Callable[..., Any]) -> None:
-    batch = robots(1).still()
-    batch.activate(TROT)
-    batch.change(m.SetPolicyDescriptorRequest(ROBOT, TROT, "policies/quadruped_sway.policy"))
-    assert batch.engine.world.controllers.of(0).claims.tolist() == [TROT, 0, 0] * 4
-    assert len(batch.last_action(TROT).action) == 4
+def test_another_policy_takes_the_place_with_its_own_joints_and_commands(standing: Any) -> None:
+    standing.activate(TROT)
+    standing.change(m.SetPolicyDescriptorRequest(ROBOT, TROT, "policies/quadruped_sway.policy"))
+    assert standing.engine.world.controllers.of(0).claims.tolist() == [TROT, 0, 0] * 4
+    assert len(standing.last_action(TROT).action) == 4
 
 
 def test_gains_are_those_of_the_model_while_the_slot_drives(robots: Callable[..., Any]) -> None:
@@ -165,39 +158,36 @@ def test_gains_are_those_of_the_model_while_the_slot_drives(robots: Callable[...
     assert batch.engine.physics.models[1] is nominal
 
 
-def test_gains_of_a_weak_motor_stay_weak(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    batch.randomize(motor_strength_range=[0.5, 0.5])
-    batch.reset()
-    batch.change(m.SetPolicyGainsRequest(ROBOT, SWAY, [m.JointGainOverride("FL_hip_joint", kp=40.0)]))
-    batch.activate(SWAY)
+def test_gains_of_a_weak_motor_stay_weak(single: Any) -> None:
+    single.randomize(motor_strength_range=[0.5, 0.5])
+    single.reset()
+    single.change(m.SetPolicyGainsRequest(ROBOT, SWAY, [m.JointGainOverride("FL_hip_joint", kp=40.0)]))
+    single.activate(SWAY)
     for _ in range(2):
-        assert batch.engine.physics.models[0].actuator_gainprm[:2, 0].tolist() == [20, 40]
-        batch.reset()
-    batch.activate(SWAY, active=False)
-    assert batch.engine.physics.models[0].actuator_gainprm[:2, 0].tolist() == [40, 40]
+        assert single.engine.physics.models[0].actuator_gainprm[:2, 0].tolist() == [20, 40]
+        single.reset()
+    single.activate(SWAY, active=False)
+    assert single.engine.physics.models[0].actuator_gainprm[:2, 0].tolist() == [40, 40]
 
 
-def test_scale_and_default_pose_move_the_target(robots: Callable[..., Any]) -> None:
-    batch = robots(1).still()
+def test_scale_and_default_pose_move_the_target(standing: Any) -> None:
     override = m.JointGainOverride("FL_hip_joint", action_scale=0.25, default_pos=0.1)
-    batch.change(m.SetPolicyGainsRequest(ROBOT, SWAY, [override]))
-    batch.activate(SWAY)
-    batch.tick(40)
-    action = batch.last_action(SWAY).action
-    hips = batch.engine.world.ctrl[0, 0::3]
+    standing.change(m.SetPolicyGainsRequest(ROBOT, SWAY, [override]))
+    standing.activate(SWAY)
+    standing.tick(40)
+    action = standing.last_action(SWAY).action
+    hips = standing.engine.world.ctrl[0, 0::3]
     assert hips == pytest.approx([0.1 + 0.25 * action[0], *(0.5 * np.array(action[1:]))], abs=1e-6)
 
 
-def test_typed_steps_without_actions_let_the_policy_walk(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    batch.activate(TROT)
+def test_typed_steps_without_actions_let_the_policy_walk(single: Any) -> None:
+    single.activate(TROT)
     for _ in range(20):
-        batch.change(m.StepRequest())
-    world = batch.engine.world
+        single.change(m.StepRequest())
+    world = single.engine.world
     assert world.actions[0].any()
     assert not world.agent_drives[0]
-    batch.change(m.StepRequest(actions=[0.1] * 12))
+    single.change(m.StepRequest(actions=[0.1] * 12))
     assert world.actions[0] == pytest.approx([0.1] * 12)
     assert world.agent_drives[0]
 

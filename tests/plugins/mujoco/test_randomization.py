@@ -22,16 +22,13 @@ def test_every_field_of_a_contract_is_known_and_checked() -> None:
 
 
 @pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda quantity: quantity.name)
-def test_limits_belong_to_the_legal_values_and_what_lies_beyond_does_not(
-    robots: Callable[..., Any], quantity: Any
-) -> None:
-    batch = robots(1)
+def test_limits_belong_to_the_legal_values_and_what_lies_beyond_does_not(single: Any, quantity: Any) -> None:
 
     def answer(value: float) -> Any:
         values: dict[str, Any] = {quantity.name: [value] * quantity.count if quantity.count else value}
         if quantity.name.startswith("push"):
             values = {"push_interval_range": [1, 2], "push_velocity_range": [0, 1]} | values
-        return batch.randomize(**values)
+        return single.randomize(**values)
 
     for legal in (quantity.least, quantity.most):
         assert answer(legal).success
@@ -47,12 +44,11 @@ def test_all_findings_come_at_once(robots: Callable[..., Any]) -> None:
     assert all(name in told for name in ("friction_range", "terrain_type", "joint_position_noise"))
 
 
-def test_options_of_other_engines_are_ignored_and_leave_the_contract_in_force(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    batch.randomize(mass_scale_range=[2, 2])
-    assert batch.call("BatchService/SetResetOptions", SetResetOptionsRequest(None, '{"level": 3}')).success
-    batch.reset()
-    assert (batch.engine.parameters.mass_scale == 2).all()
+def test_options_of_other_engines_are_ignored_and_leave_the_contract_in_force(single: Any) -> None:
+    single.randomize(mass_scale_range=[2, 2])
+    assert single.call("BatchService/SetResetOptions", SetResetOptionsRequest(None, '{"level": 3}')).success
+    single.reset()
+    assert (single.engine.parameters.mass_scale == 2).all()
 
 
 # --- what is drawn ---
@@ -155,16 +151,6 @@ def test_a_contract_means_the_same_whether_or_not_it_crossed_a_wire(robots: Call
     assert here.engine.parameters.friction.tobytes() == there.engine.parameters.friction.tobytes()
 
 
-def test_without_noise_every_episode_starts_in_the_standing_pose(robots: Callable[..., Any]) -> None:
-    batch = robots(3)
-    batch.randomize()
-    starts = []
-    for _ in range(2):
-        frame = batch.reset()
-        starts.append(batch.seen(frame, "joint_pos"))
-    assert len(np.unique(np.concatenate(starts), axis=0)) == 1
-
-
 @pytest.mark.parametrize(
     ("noise", "moved", "least"),
     [
@@ -194,11 +180,10 @@ def test_position_noise_never_puts_a_robot_into_the_ground(robots: Callable[...,
 
 
 @pytest.mark.parametrize("restitution", [0.5, 0.8, 0.9])
-def test_contacts_give_back_the_drawn_part_of_the_impact_speed(robots: Callable[..., Any], restitution: float) -> None:
-    batch = robots(1)
-    batch.randomize(restitution_range=[restitution, restitution])
-    batch.reset()
-    time_constant, ratio = batch.engine.physics.models[0].geom_solref[0]
+def test_contacts_give_back_the_drawn_part_of_the_impact_speed(single: Any, restitution: float) -> None:
+    single.randomize(restitution_range=[restitution, restitution])
+    single.reset()
+    time_constant, ratio = single.engine.physics.models[0].geom_solref[0]
     ball = mujoco.MjModel.from_xml_string(
         f"""<mujoco><option timestep="0.001"/><default><geom solref="{time_constant} {ratio}"/></default>
         <worldbody><geom type="plane" size="0 0 1"/>
@@ -229,13 +214,12 @@ def test_pushes_come_at_their_interval_with_their_speed(robots: Callable[..., An
     assert (jumps[5].std(axis=0) > 0.1).all()  # in every direction
 
 
-def test_a_slope_tilts_the_robot_and_leads_uphill_along_x(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    batch.randomize(terrain_type="slope", terrain_difficulty=1)
-    frame = batch.reset()
+def test_a_slope_tilts_the_robot_and_leads_uphill_along_x(single: Any) -> None:
+    single.randomize(terrain_type="slope", terrain_difficulty=1)
+    frame = single.reset()
     for _ in range(40):
-        frame = batch.step()
-    assert batch.seen(frame, "projected_gravity")[0, 0] < -0.2  # nose up
+        frame = single.step()
+    assert single.seen(frame, "projected_gravity")[0, 0] < -0.2  # nose up
     assert not frame.terminated.any()
 
 

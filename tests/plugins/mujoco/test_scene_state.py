@@ -32,9 +32,8 @@ def full_state(batch: Any, *flags: bool, **conditions: Any) -> Any:
     return batch.ask(m.GetFullStateRequest(qpos, qvel, ctrl, wanted))
 
 
-def test_the_model_is_described_as_mujoco_has_it(robots: Callable[..., Any]) -> None:
-    batch = robots(2)
-    info, model = model_info(batch), batch.engine.physics.models[0]
+def test_the_model_is_described_as_mujoco_has_it(pair: Any) -> None:
+    info, model = model_info(pair), pair.engine.physics.models[0]
     assert info.success
     assert (info.nq, info.nv, info.nu, info.njnt) == (model.nq, model.nv, model.nu, model.njnt)
     for joint in info.joints:
@@ -52,34 +51,32 @@ def test_the_model_is_described_as_mujoco_has_it(robots: Callable[..., Any]) -> 
         assert [actuator.ctrl_range_lo, actuator.ctrl_range_hi] == same.ctrlrange.tolist()
 
 
-def test_the_model_says_who_drives_which_joint(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    batch.activate(SWAY)
-    info = model_info(batch)
+def test_the_model_says_who_drives_which_joint(single: Any) -> None:
+    single.activate(SWAY)
+    info = model_info(single)
     assert [joint.claimed_by_policy_slot_id for joint in info.joints] == [0, *[SWAY, 0, 0] * 4]
     assert [actuator.claimed_by_policy_slot_id for actuator in info.actuators] == [SWAY, 0, 0] * 4
     assert not any(each.claimed_by_rl_agent for each in (*info.joints, *info.actuators))
 
 
 def test_an_agent_owns_the_robot_from_its_actions_until_a_step_without_a_reset_or_its_leaving(
-    robots: Callable[..., Any],
+    single: Any,
 ) -> None:
-    batch = robots(1)
 
     def owned() -> set[bool]:
-        info = model_info(batch)
+        info = model_info(single)
         assert not info.joints[0].claimed_by_rl_agent  # nobody drives the base itself
         return {each.claimed_by_rl_agent for each in (*info.joints[1:], *info.actuators)}
 
     assert owned() == {False}
-    for release in (batch.tick, batch.reset):
-        batch.step()
+    for release in (single.tick, single.reset):
+        single.step()
         assert owned() == {True}
         release()
         assert owned() == {False}
-    batch.step()
-    batch.client.close()
-    assert not batch.engine.world.agent_drives.any()
+    single.step()
+    single.client.close()
+    assert not single.engine.world.agent_drives.any()
 
 
 def test_the_full_state_is_the_state_of_the_shown_world(robots: Callable[..., Any]) -> None:
@@ -134,24 +131,22 @@ def test_filters_leave_the_joints_that_pass_in_the_models_order(robots: Callable
     assert both.included_joint_indices == list(range(13))
 
 
-def test_a_slots_filter_leaves_the_joints_it_drives_active_or_not(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    assert full_state(batch, filter_by_slot_id=SWAY).included_joint_indices == [1, 4, 7, 10]
-    batch.activate(TROT, joints=["RR_calf_joint"])
-    assert full_state(batch, filter_by_slot_id=TROT).included_joint_indices == [12]
-    assert full_state(batch, include_only_policy_claimed_joints=True).included_joint_indices == [12]
+def test_a_slots_filter_leaves_the_joints_it_drives_active_or_not(single: Any) -> None:
+    assert full_state(single, filter_by_slot_id=SWAY).included_joint_indices == [1, 4, 7, 10]
+    single.activate(TROT, joints=["RR_calf_joint"])
+    assert full_state(single, filter_by_slot_id=TROT).included_joint_indices == [12]
+    assert full_state(single, include_only_policy_claimed_joints=True).included_joint_indices == [12]
 
 
-def test_a_stream_of_states_follows_the_world(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
+def test_a_stream_of_states_follows_the_world(single: Any) -> None:
     request = m.StreamFullStateRequest(200, True, False, False, m.StateFilter(filter_by_slot_id=SWAY))
-    with batch.stream("MujocoSceneService/StreamFullState", request) as stream:
+    with single.stream("MujocoSceneService/StreamFullState", request) as stream:
         first = next(stream)
         assert (first.state.frame_number, len(first.state.qpos), first.state.qvel) == (0, 4, [])
-        batch.reset()
+        single.reset()
         later = [next(stream) for _ in range(3)]
     assert later[-1].state.frame_number == 1
-    assert later[-1].state.qpos == batch.engine.physics.qpos[0, [7, 10, 13, 16]].tolist()
+    assert later[-1].state.qpos == single.engine.physics.qpos[0, [7, 10, 13, 16]].tolist()
 
 
 def test_a_stream_of_joints_is_of_the_robot_that_was_named(robots: Callable[..., Any]) -> None:

@@ -51,23 +51,21 @@ def test_a_group_lies_on_top_of_the_next_actions_of_its_agent_alone(robots: Call
     assert grouped.step(actions).observations.tobytes() == plain.step(actions).observations.tobytes()
 
 
-def test_indices_and_several_groups_add_up_and_the_later_value_wins(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    batch.reset()
-    put(batch, "", "hips", [0.1, 0.1, 0.1, 0.1])
-    put(batch, "agent_0", "mine", [0.7, 0.8], [3, 11])
+def test_indices_and_several_groups_add_up_and_the_later_value_wins(single: Any) -> None:
+    single.reset()
+    put(single, "", "hips", [0.1, 0.1, 0.1, 0.1])
+    put(single, "agent_0", "mine", [0.7, 0.8], [3, 11])
     expected = np.zeros(12, np.float32)
     expected[[0, 3, 6, 9, 11]] = [0.1, 0.7, 0.1, 0.1, 0.8]
-    assert batch.seen(batch.step(), "last_action")[0] == pytest.approx(expected)
+    assert single.seen(single.step(), "last_action")[0] == pytest.approx(expected)
 
 
-def test_a_group_waits_while_its_agent_holds_and_is_forgotten_by_a_reset(robots: Callable[..., Any]) -> None:
-    batch = robots(2)
-    batch.reset()
-    put(batch, "agent_0", "front_left", LEG)
-    put(batch, "agent_1", "front_left", LEG)
-    batch.reset(1)  # agent_0 holds
-    seen = batch.seen(batch.step(), "last_action")
+def test_a_group_waits_while_its_agent_holds_and_is_forgotten_by_a_reset(pair: Any) -> None:
+    pair.reset()
+    put(pair, "agent_0", "front_left", LEG)
+    put(pair, "agent_1", "front_left", LEG)
+    pair.reset(1)  # agent_0 holds
+    seen = pair.seen(pair.step(), "last_action")
     assert seen[0, :3] == pytest.approx(LEG)
     assert not seen[1].any()
 
@@ -93,14 +91,13 @@ def test_the_models_facts_name_joints_and_actuators(robots: Callable[..., Any]) 
     assert info.actuator_names == info.joint_names
 
 
-def test_the_manifest_describes_robot_terms_and_randomisations(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    manifest = batch.ask(m.GetCapabilityManifestRequest()).manifest
-    assert [component.name for component in manifest.rewards] == list(batch.spec.reward_terms)
+def test_the_manifest_describes_robot_terms_and_randomisations(single: Any) -> None:
+    manifest = single.ask(m.GetCapabilityManifestRequest()).manifest
+    assert [component.name for component in manifest.rewards] == list(single.spec.reward_terms)
     assert all(component.description for component in (*manifest.rewards, *manifest.terminations))
     robot = manifest.robot_info
     assert robot.name == "quadruped"
-    assert robot.joint_names == list(batch.spec.action_names)
+    assert robot.joint_names == list(single.spec.action_names)
     assert "trunk" in robot.body_names
     assert robot.available_scenes == ["flat", "rough", "slope"]
     knee = robot.actuator_limits[2]
@@ -136,24 +133,22 @@ def test_the_list_has_all_robots_and_the_parts_of_the_shown_world(robots: Callab
     assert info.scene_name == "quadruped"
 
 
-def test_transforms_and_components_come_only_when_asked_for(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    assert all(row.transform is None and not row.components for row in entities(batch).values())
-    full = entities(batch, include_transforms=True, include_components=True)
+def test_transforms_and_components_come_only_when_asked_for(single: Any) -> None:
+    assert all(row.transform is None and not row.components for row in entities(single).values())
+    full = entities(single, include_transforms=True, include_components=True)
     assert all(row.transform is not None and "Transform" in row.components for row in full.values())
     assert "Robot" in full["agent_0"].components
     assert "Camera" in full["front"].components
 
 
-def test_transforms_are_where_mujoco_has_things(robots: Callable[..., Any]) -> None:
-    batch = robots(2)
-    batch.reset()
+def test_transforms_are_where_mujoco_has_things(pair: Any) -> None:
+    pair.reset()
     for _ in range(5):
-        batch.step(0.3)
-    found = entities(batch, include_transforms=True)
+        pair.step(0.3)
+    found = entities(pair, include_transforms=True)
     for env in range(2):
         seen = found[f"agent_{env}"].transform
-        qpos = batch.engine.world.qpos(env)
+        qpos = pair.engine.world.qpos(env)
         assert (seen.position.x, seen.position.y, seen.position.z) == pytest.approx(tuple(qpos[:3]))
         turn = seen.rotation
         assert (turn.w, turn.x, turn.y, turn.z) == pytest.approx(tuple(qpos[3:7]))
@@ -164,11 +159,10 @@ def test_transforms_are_where_mujoco_has_things(robots: Callable[..., Any]) -> N
     assert found["floor"].transform.scale == UNIT
 
 
-def test_an_entity_is_found_by_id_and_by_name_and_the_id_counts(robots: Callable[..., Any]) -> None:
-    batch = robots(2)
-    for name, listed in entities(batch, include_transforms=True, include_components=True).items():
+def test_an_entity_is_found_by_id_and_by_name_and_the_id_counts(pair: Any) -> None:
+    for name, listed in entities(pair, include_transforms=True, include_components=True).items():
         for request in (m.GetEntityRequest(name=name), m.GetEntityRequest(m.EntityId(listed.id.id), "nonsense")):
-            answer = batch.ask(request)
+            answer = pair.ask(request)
             assert answer.found
             assert answer.entity == listed
 
@@ -191,18 +185,16 @@ def test_a_robot_that_is_placed_is_there_in_the_next_step_and_the_others_stay(ro
     assert moved.observations[1].tobytes() != plain.observations[1].tobytes()
 
 
-def test_simulation_mode_is_deterministic_until_another_is_chosen(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
-    assert batch.ask(m.GetSimulationModeRequest()).mode == m.SimulationMode.DETERMINISTIC
-    batch.change(m.SetSimulationModeRequest(m.SimulationMode.FAST))
-    refused = batch.ask(m.SetSimulationModeRequest(m.SimulationMode.REALTIME))
-    assert refused.current_mode == batch.ask(m.GetSimulationModeRequest()).mode == m.SimulationMode.FAST
+def test_simulation_mode_is_deterministic_until_another_is_chosen(single: Any) -> None:
+    assert single.ask(m.GetSimulationModeRequest()).mode == m.SimulationMode.DETERMINISTIC
+    single.change(m.SetSimulationModeRequest(m.SimulationMode.FAST))
+    refused = single.ask(m.SetSimulationModeRequest(m.SimulationMode.REALTIME))
+    assert refused.current_mode == single.ask(m.GetSimulationModeRequest()).mode == m.SimulationMode.FAST
 
 
-def test_play_mode_is_entered_and_left_any_number_of_times_and_never_stops_a_step(robots: Callable[..., Any]) -> None:
-    batch = robots(1)
+def test_play_mode_is_entered_and_left_any_number_of_times_and_never_stops_a_step(single: Any) -> None:
     enter, leave = m.EnterPlayModeRequest(), m.ExitPlayModeRequest()
-    answers = [batch.ask(which) for which in (enter, enter, leave, leave, enter)]
+    answers = [single.ask(which) for which in (enter, enter, leave, leave, enter)]
     assert all(answer.success for answer in answers)
     assert [answer.message.partition(";")[0] for answer in answers] == [
         "already in play mode",
@@ -211,6 +203,6 @@ def test_play_mode_is_entered_and_left_any_number_of_times_and_never_stops_a_ste
         "not in play mode",
         "in play mode",
     ]
-    batch.ask(leave)
-    batch.reset()
-    assert np.isfinite(batch.step().observations).all()
+    single.ask(leave)
+    single.reset()
+    assert np.isfinite(single.step().observations).all()
