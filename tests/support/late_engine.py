@@ -24,6 +24,14 @@ def kernel(shown: NDArray[Any], actions: NDArray[Any], control: NDArray[np.uint8
     shown[reset] = 1
 
 
+def shown_after(*given: NDArray[Any]) -> NDArray[Any]:
+    """Return the observations after a reset and a step with each of these actions."""
+    shown = np.ones((NUM_ENVS, _OBS_SIZE), np.float32)
+    for actions in given:
+        kernel(shown, actions, np.zeros(NUM_ENVS, np.uint8))
+    return shown
+
+
 def policy(observations: NDArray[Any]) -> NDArray[Any]:
     """Return actions that depend on the observations."""
     return np.tanh(observations[:, :_ACT_SIZE])

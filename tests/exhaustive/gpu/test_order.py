@@ -1,6 +1,6 @@
 """Actions and observations that stay on a device, ordered by two events, in two processes: on a CUDA device alone.
 
-What a stand-in can show of it is in `test_device_order.py` and `test_device_deaths.py` of the shm plugin.
+What a stand-in can show of it is in `test_device_order.py` and `test_shm_device.py` of the shm plugin.
 """
 
 import subprocess

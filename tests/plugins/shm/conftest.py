@@ -16,10 +16,14 @@ from lucky_transport.engine import RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.serving import Serving
 from tests.support.fake_cuda import FakeDriver, FakeTorch
+from tests.support.late_engine import NUM_ENVS, LateEngine
 from tests.support.waiting import until_none_left
 
 SCHEMA = method("AgentService/GetAgentSchema")
+#: Actions for the engine on the device.
+HALF = np.full((NUM_ENVS, 2), 0.5, np.float32)
 
 
 @contextlib.contextmanager
@@ -66,3 +70,16 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
     fake = FakeTorch()
     monkeypatch.setitem(sys.modules, "torch", fake)  # pyright: ignore[reportArgumentType]
     return fake
+
+
+@pytest.fixture
+def engine(driver: FakeDriver) -> LateEngine:
+    """An engine on that device."""
+    return LateEngine(driver)
+
+
+@pytest.fixture
+def serving(engine: LateEngine) -> Iterator[Serving]:
+    """What serves it."""
+    with api.serve(engine, f"shm://{unique_name()}") as started:
+        yield started

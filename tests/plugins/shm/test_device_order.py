@@ -21,9 +21,9 @@ from lucky_transport.process import unique_name
 from lucky_transport.serving import Serving
 from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.layout import Feature
-from tests.plugins.shm.conftest import mapping_of
+from tests.plugins.shm.conftest import HALF, mapping_of
 from tests.support.fake_cuda import FakeDriver, FakeStream, FakeTensor, FakeTorch
-from tests.support.late_engine import NUM_ENVS, LateEngine, kernel, policy
+from tests.support.late_engine import NUM_ENVS, LateEngine, policy, shown_after
 
 pytestmark = pytest.mark.usefixtures("torch")
 
@@ -38,29 +38,32 @@ GPUS: dict[str, Gpu] = {
 }
 
 
-@pytest.fixture
-def engine(driver: FakeDriver) -> LateEngine:
-    return LateEngine(driver)
-
-
-@pytest.fixture
-def serving(engine: LateEngine) -> Generator[Serving]:
-    with api.serve(engine, f"shm://{unique_name()}") as started:
-        yield started
-
-
 def connect(serving: Serving, **options: Any) -> VectorEnv:
     return api.make(endpoint=str(serving.endpoints[0]), **options)
 
 
+@pytest.fixture
+def env(serving: Serving) -> Generator[VectorEnv]:
+    with connect(serving) as made:
+        made.reset()
+        yield made
+
+
+@pytest.fixture
+def on_device(serving: Serving) -> Generator[VectorEnv]:
+    """Its observations stay on the device."""
+    with connect(serving, observations="device") as made:
+        made.reset()
+        yield made
+
+
 def expected() -> list[NDArray[Any]]:
     """Return what `trajectory` shows when every piece of work is done in its turn."""
-    shown = np.ones((NUM_ENVS, 4), np.float32)
-    frames: list[NDArray[Any]] = []
+    frames, given = [shown_after()], list[NDArray[Any]]()
     for _ in range(STEPS):
-        kernel(shown, policy(shown), np.zeros(NUM_ENVS, np.uint8))
-        frames.append(shown.copy())
-    return frames
+        given.append(policy(frames[-1]))
+        frames.append(shown_after(*given))
+    return frames[1:]
 
 
 def trajectory(env: VectorEnv, engine: LateEngine, torch: FakeTorch, gpu: Gpu) -> list[NDArray[Any]]:
@@ -115,71 +118,57 @@ def test_a_step_with_actions_on_the_device_waits_for_neither_stream(
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS.keys())
 def test_actions_are_not_overwritten_before_the_engine_has_read_them(
-    serving: Serving, engine: LateEngine, torch: FakeTorch, gpu: Gpu
+    on_device: VectorEnv, engine: LateEngine, torch: FakeTorch, gpu: Gpu
 ) -> None:
-    shown = np.ones((NUM_ENVS, 4), np.float32)
     actions = [np.full((NUM_ENVS, 2), value, np.float32) for value in (0.25, -0.5, 0.75)]
-    with connect(serving, observations="device") as env:
-        env.reset()
-        for given in actions:  # no observations are read between them
-            env.step(torch.on_gpu(given))
-            gpu(engine, torch)
-            kernel(shown, given, np.zeros(NUM_ENVS, np.uint8))
-        np.testing.assert_array_equal(env.observations_torch().cpu().numpy(), shown)
+    for given in actions:  # no observations are read between them
+        on_device.step(torch.on_gpu(given))
+        gpu(engine, torch)
+    np.testing.assert_array_equal(on_device.observations_torch().cpu().numpy(), shown_after(*actions))
 
 
 def test_what_another_stream_of_the_client_reads_is_not_overwritten_either(
-    serving: Serving, engine: LateEngine, torch: FakeTorch
+    on_device: VectorEnv, engine: LateEngine, torch: FakeTorch
 ) -> None:
-    with connect(serving, observations="device") as env:
-        env.reset()
-        other = FakeStream()
-        with torch.present(other):
-            seen = env.observations_torch()
-        env.step(torch.on_gpu(ZEROS.copy()))
-        engine.stream.synchronize()
-        other.synchronize()
-        np.testing.assert_array_equal(seen.numpy(), np.ones((NUM_ENVS, 4)))
+    other = FakeStream()
+    with torch.present(other):
+        seen = on_device.observations_torch()
+    on_device.step(torch.on_gpu(ZEROS.copy()))
+    engine.stream.synchronize()
+    other.synchronize()
+    np.testing.assert_array_equal(seen.numpy(), np.ones((NUM_ENVS, 4)))
 
 
 @pytest.mark.parametrize("transport", ["shm", "inproc"])
 def test_actions_of_the_host_and_of_the_device_take_turns(
     engine: LateEngine, torch: FakeTorch, driver: FakeDriver, transport: str
 ) -> None:
-    shown = np.ones((NUM_ENVS, 4), np.float32)
+    given: list[NDArray[Any]] = []
     with api.serve(engine, f"{transport}://{unique_name()}" if transport == "shm" else "inproc:") as serving:
         with connect(serving) as env:
             env.reset()
             for n in range(STEPS):
-                given = np.full((NUM_ENVS, 2), n / STEPS, np.float32)
-                seen = env.step(given if n % 2 else torch.on_gpu(given))[0]
-                kernel(shown, given, np.zeros(NUM_ENVS, np.uint8))
-                np.testing.assert_array_equal(seen, shown)
+                given.append(np.full((NUM_ENVS, 2), n / STEPS, np.float32))
+                seen = env.step(given[-1] if n % 2 else torch.on_gpu(given[-1]))[0]
+                np.testing.assert_array_equal(seen, shown_after(*given))
         assert engine.from_host_calls == (1 + STEPS // 2 if transport == "shm" else 1 + STEPS)
 
 
 def test_the_hosts_actions_are_left_alone_and_the_handle_is_opened_once(
-    serving: Serving, engine: LateEngine, torch: FakeTorch, driver: FakeDriver
+    env: VectorEnv, engine: LateEngine, torch: FakeTorch, driver: FakeDriver
 ) -> None:
-    with connect(serving) as env:
-        env.reset()
-        env.transport.actions[:] = 7
-        opened = len(driver.opened)
-        for _ in range(3):
-            env.step(torch.on_gpu(np.full((NUM_ENVS, 2), 0.5, np.float32)))
-        assert (env.transport.actions == 7).all()
-        assert len(driver.opened) == opened + 1
+    env.transport.actions[:] = 7
+    opened = len(driver.opened)
+    for _ in range(3):
+        env.step(torch.on_gpu(HALF))
+    assert (env.transport.actions == 7).all()
+    assert len(driver.opened) == opened + 1
 
 
-def test_a_step_in_two_halves_takes_them_too(serving: Serving, engine: LateEngine, torch: FakeTorch) -> None:
-    shown = np.ones((NUM_ENVS, 4), np.float32)
-    given = np.full((NUM_ENVS, 2), 0.5, np.float32)
-    with connect(serving) as env:
-        env.reset()
-        env.step_async(torch.on_gpu(given))
-        kernel(shown, given, np.zeros(NUM_ENVS, np.uint8))
-        np.testing.assert_array_equal(env.step_wait()[0], shown)
-        assert engine.from_host_calls == 1
+def test_a_step_in_two_halves_takes_them_too(env: VectorEnv, engine: LateEngine, torch: FakeTorch) -> None:
+    env.step_async(torch.on_gpu(HALF))
+    np.testing.assert_array_equal(env.step_wait()[0], shown_after(HALF))
+    assert engine.from_host_calls == 1
 
 
 # -- what goes by the host
@@ -187,31 +176,24 @@ def test_a_step_in_two_halves_takes_them_too(serving: Serving, engine: LateEngin
 
 @pytest.mark.parametrize(
     "given",
-    [
-        np.full((NUM_ENVS, 2), 0.5, np.float64),
-        np.full((NUM_ENVS, 4), 0.5, np.float32)[:, ::2],
-    ],
+    [HALF.astype(np.float64), np.full((NUM_ENVS, 4), 0.5, np.float32)[:, ::2]],
     ids=["dtype", "layout"],
 )
 def test_another_dtype_or_layout_goes_by_the_host(
-    serving: Serving, engine: LateEngine, torch: FakeTorch, given: NDArray[Any]
+    env: VectorEnv, engine: LateEngine, torch: FakeTorch, given: NDArray[Any]
 ) -> None:
-    with connect(serving) as env:
-        env.reset()
-        env.step(torch.on_gpu(given))
-        engine.stream.synchronize()
-        np.testing.assert_array_equal(engine.given, given)
-        assert engine.from_host_calls == 2
+    env.step(torch.on_gpu(given))
+    engine.stream.synchronize()
+    np.testing.assert_array_equal(engine.given, given)
+    assert engine.from_host_calls == 2
 
 
 def test_a_wrong_shape_is_the_error_of_every_transport_and_nothing_was_sent(
-    serving: Serving, engine: LateEngine, torch: FakeTorch
+    env: VectorEnv, engine: LateEngine, torch: FakeTorch
 ) -> None:
-    with connect(serving) as env:
-        env.reset()
-        with pytest.raises(ValueError, match=r"shape \(3, 3\), expected \(3, 2\): axis 1 has 3 instead of 2"):
-            env.step(torch.on_gpu(np.zeros((NUM_ENVS, 3), np.float32)))
-        assert len(env.step(ZEROS)) == 5
+    with pytest.raises(ValueError, match=r"shape \(3, 3\), expected \(3, 2\): axis 1 has 3 instead of 2"):
+        env.step(torch.on_gpu(np.zeros((NUM_ENVS, 3), np.float32)))
+    assert len(env.step(ZEROS)) == 5
 
 
 def test_strict_validation_looks_at_the_values_on_the_host(
@@ -233,11 +215,10 @@ def test_interceptors_of_the_engine_see_actions_so_these_go_by_the_host(engine: 
             seen.append(actions.copy())
             return continuation(details, actions, control)
 
-    given = np.full((NUM_ENVS, 2), 0.5, np.float32)
     with api.serve(engine, f"shm://{unique_name()}", interceptors=[Notes()]) as serving, connect(serving) as env:
         env.reset()
-        env.step(torch.on_gpu(given))
-    np.testing.assert_array_equal(seen[-1], given)
+        env.step(torch.on_gpu(HALF))
+    np.testing.assert_array_equal(seen[-1], HALF)
 
 
 # -- replaced memory, and actions that were not sent
@@ -254,58 +235,48 @@ def test_memory_for_actions_that_moves_in_a_step_is_opened_anew(
 
 
 def test_memory_that_moves_between_steps_fails_the_step_and_steps_nothing(
-    serving: Serving, engine: LateEngine, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+    env: VectorEnv, engine: LateEngine, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with connect(serving) as env:
-        env.reset()
-        device: Any = env.transport._device  # pyright: ignore[reportAttributeAccessIssue]
-        say_written = device.say_written
+    device: Any = env.transport._device  # pyright: ignore[reportAttributeAccessIssue]
+    say_written = device.say_written
 
-        def move_first(seq: int) -> None:
-            engine.move_actions()
-            say_written(seq)
+    def move_first(seq: int) -> None:
+        engine.move_actions()
+        say_written(seq)
 
-        monkeypatch.setattr(device, "say_written", move_first)
-        with pytest.raises(DeviceError, match=r"replaced its memory for actions.*publish DeviceActions"):
-            env.step(torch.on_gpu(ZEROS.copy()))
-        assert engine.stream.done == 2  # the reset: its actions, and its step
+    monkeypatch.setattr(device, "say_written", move_first)
+    with pytest.raises(DeviceError, match=r"replaced its memory for actions.*publish DeviceActions"):
+        env.step(torch.on_gpu(ZEROS.copy()))
+    assert engine.stream.done == 2  # the reset: its actions, and its step
 
 
 def test_actions_that_were_copied_but_not_sent_are_not_those_of_the_next_step(
-    serving: Serving, engine: LateEngine, torch: FakeTorch
+    env: VectorEnv, engine: LateEngine, torch: FakeTorch
 ) -> None:
-    given = np.full((NUM_ENVS, 2), 0.5, np.float32)
-    shown = np.ones((NUM_ENVS, 4), np.float32)
-
     def interrupted(actions: Any, control: Any) -> int:
         raise KeyboardInterrupt
 
-    with connect(serving) as env:
-        env.reset()
-        transport: Any = env.transport
-        channel = transport._channel
-        transport._channel = SimpleNamespace(seq=channel.seq, send=interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            transport._send_those_there(None)
-        transport._channel = channel
-        assert header.get(mapping_of(env), "gpu_act_seq") == 0
-        kernel(shown, given, np.zeros(NUM_ENVS, np.uint8))
-        np.testing.assert_array_equal(env.step(given)[0], shown)
+    transport: Any = env.transport
+    channel = transport._channel
+    transport._channel = SimpleNamespace(seq=channel.seq, send=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        transport._send_those_there(None)
+    transport._channel = channel
+    assert header.get(mapping_of(env), "gpu_act_seq") == 0
+    np.testing.assert_array_equal(env.step(HALF)[0], shown_after(HALF))
 
 
 # -- peers of other versions
 
 
 def test_for_a_client_that_knows_no_events_each_step_is_done_when_it_returns(
-    serving: Serving, engine: LateEngine, torch: FakeTorch
+    on_device: VectorEnv, engine: LateEngine, torch: FakeTorch
 ) -> None:
-    with connect(serving, observations="device") as env:
-        env.reset()
-        features = header.get(mapping_of(env), "client_features")
-        header.put(mapping_of(env), "client_features", features & ~Feature.EVENTS)
-        for _ in range(3):
-            env.step(ZEROS)
-            assert engine.stream.done == engine.stream.given
+    features = header.get(mapping_of(on_device), "client_features")
+    header.put(mapping_of(on_device), "client_features", features & ~Feature.EVENTS)
+    for _ in range(3):
+        on_device.step(ZEROS)
+        assert engine.stream.done == engine.stream.given
 
 
 def test_an_engine_whose_driver_makes_no_events_waits_for_each_step_and_says_so_once(
@@ -321,7 +292,7 @@ def test_an_engine_whose_driver_makes_no_events_waits_for_each_step_and_says_so_
 
 @pytest.mark.exhaustive
 def test_an_engine_of_the_host_offers_neither_and_takes_actions_of_a_gpu_on_the_host(torch: FakeTorch) -> None:
-    given = np.full((2, 2), 0.5, np.float32)
+    given = HALF[:2]
     with api.make("toy", 2, transport="shm") as env, api.make("toy", 2, transport="inproc") as same:
         env.reset(seed=1)
         same.reset(seed=1)
@@ -330,24 +301,20 @@ def test_an_engine_of_the_host_offers_neither_and_takes_actions_of_a_gpu_on_the_
         assert [header.get(mapping_of(env), name) for name in names] == [0, 0, 0, 0]
 
 
-def test_inspection_says_what_is_offered(serving: Serving, torch: FakeTorch) -> None:
-    with connect(serving) as env:
-        env.reset()
-        gpu = inspection.of_segment(serving.endpoints[0].address).gpu
-        assert gpu == (
-            f"{NUM_ENVS * 16} bytes on the engine's CUDA device 0, UUID {'01' * 16}, by CUDA IPC; here on demand; "
-            f"{NUM_ENVS * 8} bytes for actions; ordered by events"
-        )
+def test_inspection_says_what_is_offered(serving: Serving, env: VectorEnv, torch: FakeTorch) -> None:
+    gpu = inspection.of_segment(serving.endpoints[0].address).gpu
+    assert gpu == (
+        f"{NUM_ENVS * 16} bytes on the engine's CUDA device 0, UUID {'01' * 16}, by CUDA IPC; here on demand; "
+        f"{NUM_ENVS * 8} bytes for actions; ordered by events"
+    )
 
 
 # -- bytes of a peer
 
 
 def test_actions_that_a_client_claims_to_have_written_are_not_believed(
-    serving: Serving, engine: LateEngine, torch: FakeTorch
+    env: VectorEnv, engine: LateEngine, torch: FakeTorch
 ) -> None:
-    with connect(serving) as env:
-        env.reset()
-        header.put(mapping_of(env), "gpu_act_seq", header.get(mapping_of(env), "action_seq") + 1)
-        with pytest.raises(DeviceError, match="replaced its memory for actions"):
-            env.step(ZEROS)
+    header.put(mapping_of(env), "gpu_act_seq", header.get(mapping_of(env), "action_seq") + 1)
+    with pytest.raises(DeviceError, match="replaced its memory for actions"):
+        env.step(ZEROS)

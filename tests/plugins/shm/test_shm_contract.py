@@ -1,13 +1,11 @@
 """The contract with each wait strategy; the hot path: zero copies, few functions; and envs stepped on their own."""
 
 import ctypes
-import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Generator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +18,10 @@ from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import PeerDied, RemoteProtocolError, Unimplemented
 from lucky_transport.messages import GetSceneInfoRequest, SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.process import unique_name
 from lucky_transport.shm.segment import header
 from lucky_transport.shm.segment.env_words import ClientEnvWords
-from lucky_transport.shm.segment.layout import FIELDS, Feature
+from lucky_transport.shm.segment.layout import Feature
 from lucky_transport.shm.segment.segment import open_segment
 from lucky_transport.testing.async_envs_contract import GatedEngine
 from lucky_transport.testing.contract import TransportContract
@@ -52,16 +50,12 @@ class TestShmBlocking(SteppingContract, FailureContract):
 # --- the hot path ---
 
 
-def _base_address(transport: Any) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(transport._segment.mapping))
-
-
 def test_observations_lie_at_segment_base_plus_offset() -> None:
     with lucky_transport.make("toy", num_envs=4, transport="shm", copy=False) as env:
         observations, _ = env.reset(seed=1)
         transport: Any = env.unwrapped.transport
-        offset = transport._segment.layout["observations"].offset
-        assert observations.ctypes.data == _base_address(transport) + offset
+        base = ctypes.addressof(ctypes.c_char.from_buffer(transport._segment.mapping))
+        assert observations.ctypes.data == base + transport._segment.layout["observations"].offset
         again = env.step(env.action_space.sample())[0]
         assert again.ctypes.data == observations.ctypes.data
 
@@ -78,28 +72,6 @@ def test_the_engine_writes_into_the_segment_itself() -> None:
         base = ctypes.addressof(ctypes.c_char.from_buffer(segment.mapping))
         assert bound[-1].observations.ctypes.data == base + segment.layout["observations"].offset
         assert bound[-1].actions.ctypes.data == base + segment.layout["actions"].offset
-
-
-def test_4096_envs_step_100000_times_with_no_exchange_missed_or_doubled() -> None:
-    """Every frame moves both counters by exactly one, and the engine saw exactly the actions that were sent."""
-    process = EngineProcess(
-        "toy:idle", [f"shm://{unique_name()}"], num_envs=4096, options={"obs_size": 100, "act_size": 12}
-    )
-    try:
-        with api.open_transport(process.endpoints[0]) as client:
-            transport: Any = client
-            memory = transport._segment.mapping
-            frame_seq, action_seq = FIELDS["frame_seq"].offset, FIELDS["action_seq"].offset
-            for count in range(1, 100_001):
-                frame = client.step(client.actions)
-                if frame.seq != count:
-                    raise AssertionError(f"frame {frame.seq} after {count} exchanges")
-                if count % 1000 == 0:
-                    assert struct.unpack_from("<Q", memory, frame_seq) == (count,)
-                    assert struct.unpack_from("<Q", memory, action_seq) == (count,)
-    finally:
-        assert process.stop() == 0
-    assert not list(Path("/dev/shm").glob(f"{process.endpoints[0].address}*"))
 
 
 _STEP_FLAT_OUT = """

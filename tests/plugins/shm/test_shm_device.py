@@ -1,4 +1,4 @@
-"""Observations in an engine's device memory, through a segment: offered, opened, replaced and closed.
+"""Observations in an engine's device memory, through a segment: offered, opened, replaced, closed, left by the dead.
 
 The driver is a fake, whose device memory is memory of this process: no machine of the tests needs a GPU. The segment is
 real, and everything that both ends write and check.
@@ -6,6 +6,9 @@ real, and everything that both ends write and check.
 
 import logging
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Generator
 from typing import Any
 
@@ -16,30 +19,21 @@ from lucky_transport import api
 from lucky_transport.cuda import libcuda
 from lucky_transport.diagnosis import inspection
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import DeviceError, SegmentError, SpecError
-from lucky_transport.process import unique_name
+from lucky_transport.errors import DeviceError, PeerDied, SegmentError, SpecError
+from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.serving import Serving
 from lucky_transport.shm.segment import device_offer, header
-from lucky_transport.shm.segment.device_offer import OBSERVATIONS
-from tests.plugins.shm.conftest import mapping_of
-from tests.support.fake_cuda import FakeDriver, FakeTorch
-from tests.support.late_engine import NUM_ENVS, LateEngine
+from lucky_transport.shm.segment.device_offer import ACTIONS, OBSERVATIONS, EventOffer
+from tests.core.test_fork import in_a_child
+from tests.plugins.shm.conftest import HALF, mapping_of
+from tests.support.fake_cuda import FakeDriver, FakeStream, FakeTorch, NeverEnds, never
+from tests.support.late_engine import NUM_ENVS, LateEngine, shown_after
+from tests.support.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.usefixtures("torch")
+pytestmark = pytest.mark.usefixtures("torch", "forked_engines")
 
 #: Of the observations of a toy with so many envs.
 OBS_BYTES = NUM_ENVS * 8 * 4
-
-
-@pytest.fixture
-def engine(driver: FakeDriver) -> LateEngine:
-    return LateEngine(driver)
-
-
-@pytest.fixture
-def serving(engine: LateEngine) -> Generator[Serving]:
-    with api.serve(engine, f"shm://{unique_name()}") as started:
-        yield started
 
 
 def connect(serving: Serving, **options: Any) -> VectorEnv:
@@ -208,3 +202,173 @@ def test_a_driver_that_fails_to_close_is_logged_and_closing_goes_on(
     with caplog.at_level(logging.WARNING):
         env.close()
     assert "was not closed" in caplog.text
+
+
+# -- the engine dies; work of a process that died never ends in the fake: whoever waits for it raises NeverEnds
+
+
+class DyingEngine:
+    """A toy in a process of its own, and what it would offer if it computed on a GPU.
+
+    frame: the number of the event behind its work. stream: the work itself, which ends only if it is waited for alive.
+    """
+
+    def __init__(self, driver: FakeDriver, **options: Any) -> None:
+        self._driver = driver
+        self._process = EngineProcess("toy", [f"shm://{unique_name()}"], num_envs=NUM_ENVS, options=options)
+        self.env = api.make(endpoint=str(self._process.endpoints[0]))
+        self.env.reset(seed=1)
+        spec, self._mapping = self.env.batch_spec, mapping_of(self.env)
+        for of in (OBSERVATIONS, ACTIONS):
+            size = device_offer.array_bytes(spec, of)
+            memory = driver.export(driver.allocate(size).ctypes.data)
+            device_offer.write_offer(self._mapping, of, memory, size)
+        frame, client = driver.make_event(0), driver.make_event(0)
+        device = driver.devices()[0]
+        offer = EventOffer(frame.handle, client.handle, device.ordinal, device.uuid)
+        device_offer.write_events(self._mapping, offer)
+        self.stream = FakeStream()
+        self._frame = frame.event
+
+    def leave_work_unfinished(self) -> None:
+        """Record the frame behind work that never ends."""
+        self.stream.append_work(never)
+        self._driver.events[self._frame].record(self.stream)
+
+    def kill(self) -> None:
+        os.kill(self._process.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+
+    def stop(self) -> None:
+        self.env.close()
+        self._process.stop()
+
+
+@pytest.fixture
+def dying(driver: FakeDriver) -> Generator[DyingEngine]:
+    made = DyingEngine(driver)
+    yield made
+    made.stop()
+
+
+def test_an_engine_that_is_dead_before_its_frame_is_read_leaves_no_wait_in_any_stream(
+    dying: DyingEngine, torch: FakeTorch
+) -> None:
+    dying.leave_work_unfinished()
+    dying.kill()
+    for use in (dying.env.observations_torch, lambda: dying.env.step(torch.on_gpu(HALF))):
+        with pytest.raises(PeerDied):
+            use()
+    torch.streams[0].synchronize()  # does not raise NeverEnds
+
+
+def test_an_engine_that_dies_behind_a_wait_is_told_and_closing_waits_for_no_device(
+    dying: DyingEngine, driver: FakeDriver, torch: FakeTorch, caplog: pytest.LogCaptureFixture
+) -> None:
+    dying.leave_work_unfinished()
+    dying.env.observations_torch()
+    dying.kill()
+    with pytest.raises(PeerDied):
+        dying.env.step(torch.on_gpu(HALF))
+    opened = driver.open_count
+    assert opened == 1
+    with caplog.at_level(logging.WARNING):
+        dying.env.close()
+    assert "stays open" in caplog.text
+    assert driver.open_count == opened  # closing device memory waits for the device
+    with pytest.raises(NeverEnds):
+        torch.streams[0].synchronize()  # what no driver documents, and this one does
+
+
+def test_an_engine_that_dies_with_its_work_done_leaves_nothing_open(
+    dying: DyingEngine, driver: FakeDriver, torch: FakeTorch
+) -> None:
+    dying.env.observations_torch()
+    dying.env.step(torch.on_gpu(HALF))
+    dying.kill()
+    with pytest.raises(PeerDied):
+        dying.env.step(torch.on_gpu(HALF))
+    dying.env.close()
+    assert driver.open_count == 0
+    assert len(driver.open_events) == 2  # those that this test made in the engine's name
+
+
+def test_an_engine_that_dies_in_the_step_whose_actions_lie_on_the_device_is_told(
+    driver: FakeDriver, torch: FakeTorch
+) -> None:
+    engine = DyingEngine(driver, exit_at=3)
+    try:
+        engine.env.step(torch.on_gpu(HALF))
+        with pytest.raises(PeerDied):
+            engine.env.step(torch.on_gpu(HALF))
+    finally:
+        engine.stop()
+    assert driver.open_count == 0
+
+
+# -- the client dies, or closes
+
+_CLIENT = """
+import os, signal, sys
+from lucky_transport import api
+from lucky_transport.shm.segment import device_offer, header
+env = api.make(endpoint=sys.argv[1])
+env.reset()
+mapping = env.transport._segment.mapping
+device_offer.mark_open(mapping, device_offer.ACTIONS, device_offer.current_generation(mapping, device_offer.ACTIONS))
+if sys.argv[2] == "written":
+    header.put(mapping, "gpu_act_seq", header.get(mapping, "action_seq") + 1)
+print("ready", flush=True)
+sys.stdin.readline()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("phase", ["recorded", "written"])
+def test_a_client_that_dies_before_it_sends_its_actions_holds_up_neither_the_engine_nor_the_next_client(
+    serving: Serving, engine: LateEngine, driver: FakeDriver, torch: FakeTorch, phase: str
+) -> None:
+    command = [sys.executable, "-c", _CLIENT, str(serving.endpoints[0]), phase]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "ready\n"
+        lost = FakeStream()
+        lost.append_work(never)
+        driver.events[driver.open_events[1]].record(lost)  # as the client did
+        client.communicate("die\n", PATIENCE_S)
+    with connect(serving, observations="device") as env:
+        env.step(torch.on_gpu(HALF))
+        np.testing.assert_array_equal(env.observations_torch().cpu().numpy(), shown_after(HALF))
+    assert engine.actions.wait_unused(PATIENCE_S)
+    serving.stop()
+    assert driver.open_events == []
+
+
+def test_a_client_that_closes_leaves_no_event_to_the_next(
+    serving: Serving, driver: FakeDriver, torch: FakeTorch
+) -> None:
+    for _ in range(3):
+        with connect(serving, observations="device") as env:
+            generation = header.get(mapping_of(env), "gpu_events_generation")
+            env.step(torch.on_gpu(HALF))
+            np.testing.assert_array_equal(env.observations_torch().cpu().numpy(), shown_after(HALF))
+            assert header.get(mapping_of(env), "gpu_events_generation") == generation
+            assert len(driver.open_events) == 4  # two of each side
+    assert len(driver.open_events) <= 2
+    serving.stop()
+    assert driver.open_events == []
+    assert driver.open_count == 0
+
+
+def test_a_forked_child_closes_nothing(serving: Serving, driver: FakeDriver, torch: FakeTorch) -> None:
+    with connect(serving, observations="device") as env:
+        env.step(torch.on_gpu(HALF))
+        seen = env.observations_torch()
+
+        def closes_nothing() -> bool:
+            env.close()
+            return (len(driver.closed), len(driver.open_events)) == (0, 4)
+
+        assert in_a_child(closes_nothing)
+        np.testing.assert_array_equal(seen.cpu().numpy(), shown_after(HALF))

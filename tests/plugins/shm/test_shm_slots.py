@@ -93,18 +93,6 @@ def test_a_frame_stays_as_it_is_for_as_many_exchanges_as_there_are_other_slots(m
         assert len({view.ctypes.data for view, _ in kept}) == 3
 
 
-@pytest.mark.parametrize("make", [PendulumEngine, CopiedPendulum], ids=["in place", "copied"])
-def test_a_row_that_is_held_again_and_again_is_right_in_every_slot(make: Any) -> None:
-    with served(make(2), 2) as client:
-        client.step(client.actions, control_of(RESET, RESET))
-        client.actions[:] = 1.0
-        held = client.step(client.actions).observations[1].copy()
-        for _ in range(5):
-            frame = client.step(client.actions, control_of(0, HOLD))
-            np.testing.assert_array_equal(frame.observations[1], held)
-        assert not np.array_equal(client.step(client.actions).observations[1], held)
-
-
 class Refusing(PendulumEngine):
     """Refuses the exchanges whose action of env 0 is 1.5, before it writes anything."""
 

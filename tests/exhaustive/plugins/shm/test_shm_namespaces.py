@@ -149,32 +149,5 @@ except NotReachable as error:
             assert "--ipc" in line
 
 
-def test_a_client_is_told_that_the_runtime_directory_is_not_shared(name: str) -> None:
-    needs(PID)
-    with served(HOST, name):
-        connect = f"""
-import subprocess
-from pathlib import Path
-from lucky_transport import api
-from lucky_transport.config import load_settings, runtime_directories
-from lucky_transport.deadline import Deadline
-from lucky_transport.errors import NotReachable
-from lucky_transport.shm.listener.connecting import connect_pipe
-for directory in filter(Path.is_dir, runtime_directories()):
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", directory], check=True)
-try:
-    connect_pipe("{name}", Deadline(0.1))
-except NotReachable as error:
-    print(error, flush=True)
-with api.open_transport("shm://{name}", load_settings({{}})) as client:
-    print(client.name, flush=True)
-"""
-        with boxed(PID, "-c", connect) as client:
-            line = client.line()
-            assert f"/dev/shm/{name} is there and its engine lives" in line
-            assert "runtime directory" in line
-            assert client.line() == "shm"  # steps need no socket
-
-
 def _segments(name: str) -> list[segment_files.SegmentInfo]:
     return [one for one in segment_files.find() if one.name.startswith(name)]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lucky_transport import api
@@ -44,6 +43,9 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
+from lucky_transport.messages.methods import method
+
+schema, joints = method("AgentService/GetAgentSchema"), method("TelemetryService/StreamTelemetry")
 
 def steps(client):
     client.step(client.actions, np.full(client.spec.num_envs, 1, np.uint8))
@@ -62,29 +64,20 @@ def waiting_steps(client):
     client.recv(Deadline(30))
 
 def calls(client):
-    from lucky_transport.messages.methods import method
-    schema = method("AgentService/GetAgentSchema")
     client.call(schema, schema.request())
     yield
     while True:
         client.call(schema, schema.request())
 
-def streams(client):
-    from lucky_transport.messages.methods import method
-    joints = method("TelemetryService/StreamTelemetry")
+def streams(client, idle=False):
     with client.stream(joints, joints.request()) as stream:
-        next(iter(stream))
+        idle or next(iter(stream))
         yield
         for _ in stream:
             pass
 
 def idle_streams(client):
-    from lucky_transport.messages.methods import method
-    joints = method("TelemetryService/StreamTelemetry")
-    with client.stream(joints, joints.request()) as stream:
-        yield
-        for _ in stream:
-            pass
+    return streams(client, idle=True)
 
 client = api.open_transport(f"shm://{sys.argv[1]}", load_settings())
 use = globals()[sys.argv[2]](client)
@@ -137,20 +130,6 @@ def test_a_client_that_waits_for_a_frame_is_told_within_moments(name: str, attac
 def test_a_client_that_waits_for_nothing_of_a_stream_is_told_within_moments(name: str, attack: Attack) -> None:
     with _process("toy", [f"shm://{name}"], num_envs=2):
         assert attack(name, "idle_streams", 4096).startswith("SegmentError")
-
-
-def test_a_file_that_grows_or_is_replaced_disturbs_no_client_that_has_it_mapped(name: str) -> None:
-    with _process("toy", [f"shm://{name}"], num_envs=2):
-        with api.open_transport(f"shm://{name}") as client:
-            client.step(client.actions, np.full(2, 1, np.uint8))
-            os.truncate(SHM / name, os.stat(SHM / name).st_size + 8192)
-            client.step(client.actions)
-            (SHM / name).unlink()
-            (SHM / name).touch(0o600)
-            (SHM / name).write_bytes(b"another file")
-            client.step(client.actions)
-        with pytest.raises(SegmentError, match="12 bytes"):
-            api.open_transport(f"shm://{name}")
 
 
 _ENGINE = """
