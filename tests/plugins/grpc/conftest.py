@@ -20,6 +20,9 @@ from tests.support.waiting import PATIENCE_S, until
 if importlib.util.find_spec("grpc") is not None:
     import lucky_transport_grpc.runtime
 
+#: What `serve` is.
+Serve = Callable[..., Serving]
+
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Generator[None]:
@@ -39,7 +42,7 @@ def server() -> Callable[..., Any]:
 
 
 @pytest.fixture
-def serve(server: Callable[..., Any]) -> Generator[Callable[..., Serving]]:
+def serve(server: Callable[..., Any]) -> Generator[Serve]:
     """Serve an engine (a toy with these options by default) with a `server` of these arguments."""
     with ExitStack() as stack:
 
@@ -99,6 +102,14 @@ class Stub:
         callable_, request = self._method(method)
         return callable_.future(request(**fields), timeout=timeout_s, metadata=metadata)
 
+    def stream(self, path: str, metadata: Any = (), **fields: Any) -> Any:
+        """Return the items of a stream."""
+        from lucky_transport_grpc import _pb
+
+        found = _pb.methods()[path]
+        begin = self.channel.unary_stream(path, found.request.SerializeToString, found.response.FromString)
+        return begin(found.request(**fields), metadata=metadata)
+
 
 @pytest.fixture
 def stub(serve: object) -> Generator[Callable[[Serving], Stub]]:
@@ -111,6 +122,12 @@ def stub(serve: object) -> Generator[Callable[[Serving], Stub]]:
             return opened
 
         yield open_stub
+
+
+@pytest.fixture
+def raw(serve: Serve, stub: Callable[[Serving], Stub]) -> Stub:
+    """A `Stub` for a toy of two envs."""
+    return stub(serve())
 
 
 @pytest.fixture

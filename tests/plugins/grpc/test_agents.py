@@ -1,7 +1,6 @@
 """The batch service does each exchange of its spec once; an agent of the legacy service is stepped and reset alone."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,11 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 import grpc
 
 from lucky_transport.engine import RESET
-from lucky_transport.serving import Serving
 from lucky_transport.testing.stepping_contract import DialEngine
-from lucky_transport_grpc import _pb
+from tests.plugins.grpc.conftest import Serve
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import until
 
-Serve = Callable[..., Serving]
 SERVICE = "/lucky_transport.v1.BatchService/"
 EXCHANGE = SERVICE + "Exchange"
 ME = (("lucky-client", "me"),)
@@ -39,17 +36,15 @@ ZEROS = bytes(2 * 2 * 4)
     ],
 )
 def test_bytes_that_do_not_fit_the_spec_are_refused_and_nothing_is_stepped(
-    serve: Serve, stub: Any, fields: dict[str, Any], text: str, refused: Any
+    raw: Any, fields: dict[str, Any], text: str, refused: Any
 ) -> None:
-    raw = stub(serve(num_envs=2))
     error = refused(raw.call, EXCHANGE, ME, **{"action_seq": 1, "actions": ZEROS} | fields)
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert text in error.details()
     assert raw.call(EXCHANGE, ME, action_seq=1, actions=ZEROS).frame_seq == 1
 
 
-def test_every_combination_of_the_three_bits_is_a_control_byte(serve: Serve, stub: Any) -> None:
-    raw = stub(serve(num_envs=2))
+def test_every_combination_of_the_three_bits_is_a_control_byte(raw: Any) -> None:
     for byte in range(8):
         reply = raw.call(EXCHANGE, ME, action_seq=byte + 1, actions=ZEROS, control=bytes([byte, 0]))
         assert reply.frame_seq == byte + 1
@@ -62,16 +57,14 @@ def test_holding_is_refused_where_the_engine_cannot(serve: Serve, stub: Any, ref
     assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
 
 
-def test_a_repeated_exchange_is_answered_again_and_not_done_again(serve: Serve, stub: Any) -> None:
-    raw = stub(serve(num_envs=2))
+def test_a_repeated_exchange_is_answered_again_and_not_done_again(raw: Any) -> None:
     first = raw.call(EXCHANGE, ME, action_seq=7, actions=ZEROS)
     assert raw.call(EXCHANGE, ME, action_seq=7, actions=ZEROS) == first
     assert raw.call(EXCHANGE, ME, action_seq=8, actions=ZEROS).frame_seq == first.frame_seq + 1
 
 
 @pytest.mark.parametrize("seq", [5, 6, 9, 2**63])
-def test_a_number_out_of_order_is_refused(serve: Serve, stub: Any, seq: int, refused: Any) -> None:
-    raw = stub(serve(num_envs=2))
+def test_a_number_out_of_order_is_refused(raw: Any, seq: int, refused: Any) -> None:
     raw.call(EXCHANGE, ME, action_seq=7, actions=ZEROS)
     error = refused(raw.call, EXCHANGE, ME, action_seq=seq, actions=ZEROS)
     assert f"exchange {seq} after exchange 7: expected 8" in error.details()
@@ -84,9 +77,7 @@ def test_a_client_that_cannot_be_told_from_another_is_its_address(serve: Serve, 
 
 
 def _attach(raw: Any, name: str) -> Any:
-    found: Any = _pb.methods()[SERVICE + "Attach"]
-    stream = raw.channel.unary_stream(found.path, found.request.SerializeToString, found.response.FromString)
-    call = stream(found.request(client_id=name, pid=4321), metadata=(("lucky-client", name),))
+    call = raw.stream(SERVICE + "Attach", (("lucky-client", name),), client_id=name, pid=4321)
     assert next(call).engine_state == "ready"
     return call
 
@@ -184,24 +175,13 @@ def test_discrete_actions_travel_as_floats_and_must_be_whole(serve: Serve, stub:
 # --- terms ---
 
 
-def _contract(rewards: list[str], terminations: list[str]) -> dict[str, Any]:
-    return {
-        "rewards": {"engine_terms": [{"name": name} for name in rewards]},
-        "terminations": {"terms": [{"name": name} for name in terminations]},
-    }
-
-
-def test_a_refused_negotiation_changes_nothing(serve: Serve, stub: Any) -> None:
-    raw = stub(serve())
-    answer = raw.call("NegotiateTask", ME, contract=_contract(["centered"], []))
-    assert not answer.success
-    assert "did you mean 'centred'?" in answer.message
-    assert sorted(raw.call("Step", ME).reward_signals) == ["alive", "centred"]
-
-
-def test_a_client_may_ask_for_all_terms_whatever_was_negotiated(serve: Serve, stub: Any) -> None:
-    raw = stub(serve())
-    raw.call("NegotiateTask", ME, contract=_contract(["alive"], []))
+def test_a_step_carries_the_terms_of_the_last_contract_that_fitted_or_all_that_it_asks_for(raw: Any) -> None:
+    said: list[str] = []
+    for term in ("alive", "centered"):
+        contract = {"rewards": {"engine_terms": [{"name": term}]}}
+        said.append(raw.call("NegotiateTask", ME, contract=contract).message)
+    assert "did you mean 'centred'?" in said[1]
+    assert list(raw.call("Step", ME).reward_signals) == ["alive"]
     assert len(raw.call("Step", (*ME, ("lucky-terms", "all"))).reward_signals) == 2
 
 
@@ -221,8 +201,7 @@ def test_a_marked_step_after_a_reset_shows_it_without_stepping(serve: Serve, stu
     assert list(stepped.observation.observations) != list(shown.observation.observations)
 
 
-def test_a_mark_without_a_reset_is_refused(serve: Serve, stub: Any, refused: Any) -> None:
-    raw = stub(serve())
+def test_a_mark_without_a_reset_is_refused(raw: Any, refused: Any) -> None:
     raw.call("Step", ME)
     error = refused(raw.call, "Step", (*ME, ("lucky-reset", "1")))
     assert error.code() is grpc.StatusCode.FAILED_PRECONDITION

@@ -28,16 +28,15 @@ from lucky_transport.errors import (
     Unimplemented,
 )
 from lucky_transport.messages.methods import method
-from lucky_transport.serving import Serving
 from lucky_transport.spec.batch_spec import ArraySpec
 from lucky_transport.testing.suite import open_reference, outcome_when
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport_grpc import client as grpc_client
+from tests.plugins.grpc.conftest import Serve
 from tests.support.resources import threads_of
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until, until_none_left
 
-Serve = Callable[..., Serving]
 SERVICES = ("batch", "agent")
 
 
@@ -220,14 +219,6 @@ def test_a_legacy_client_that_does_nothing_is_replaced(serve: Serve, connect: An
     client.step(zeros(client))
     with pytest.raises(Exception, match="is driven by grpc client of pid"):
         legacy.call("Step")
-
-
-def test_a_legacy_client_that_does_something_is_not_replaced(serve: Serve, connect: Any, stub: Any, zeros: Any) -> None:
-    serving = serve(idle_s=60.0)
-    stub(serving).call("Step")
-    client = connect(serving)
-    with pytest.raises(Busy, match="is driven by grpc client ipv4:"):
-        client.step(zeros(client))
 
 
 # --- a chunked exchange that fails half way ---

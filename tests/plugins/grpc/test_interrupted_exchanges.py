@@ -13,17 +13,16 @@ from lucky_transport.engine import RESET
 from lucky_transport.errors import EngineFailed, LocalProtocolError
 from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.serving import Serving
 from lucky_transport.testing.suite import open_reference
 from lucky_transport_grpc import agent_exchange, batch_exchange
 from lucky_transport_grpc.agent_exchange import AgentRows
 from lucky_transport_grpc.batch_exchange import BatchExchange
 from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.exchange import CallsUnderWay
+from tests.plugins.grpc.conftest import Serve
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
-Serve = Callable[..., Serving]
 EXCHANGES = [("batch", 1), ("batch", 3), ("agent", 1), ("agent", 3)]
 SCHEMA = method("AgentService/GetAgentSchema")
 

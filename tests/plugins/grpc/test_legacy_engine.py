@@ -1,6 +1,6 @@
 """Our client drives an engine that offers the legacy services and nothing else, as a real LuckyEngine does."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import repeat
 from typing import Any
 
@@ -25,13 +25,12 @@ from lucky_transport.messages import (
     SimulationContract,
 )
 from lucky_transport.messages.methods import Method, method
-from lucky_transport.serving import Serving
 from lucky_transport.testing.suite import every, open_reference
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport_grpc.legacy_spec import negotiate_all, read_spec
+from tests.plugins.grpc.conftest import Serve
 from tests.support.scripted_engine import ScriptedEngine
 
-Serve = Callable[..., Serving]
 SET_OPTIONS = method("/lucky_transport.v1.BatchService/SetResetOptions")
 SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
 

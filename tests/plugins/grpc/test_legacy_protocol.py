@@ -8,41 +8,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install 'lucky-transport[grpc]'")
 
-from google.protobuf import descriptor_pool, text_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
 
 from lucky_transport_grpc import _pb
 from tests.support.waiting import PATIENCE_S
 
-LEGACY_FILES = (
-    "agent.proto",
-    "camera.proto",
-    "common.proto",
-    "debug.proto",
-    "hazel_rpc.proto",
-    "lidar.proto",
-    "media.proto",
-    "mujoco.proto",
-    "mujoco_scene.proto",
-    "scene.proto",
-    "telemetry.proto",
-    "viewport.proto",
-)
+LEGACY_FILES = [name for name in _pb.FILES if not name.startswith("lucky_")]
 GENERATED = "luckyrobots.grpc.generated"
-
-Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
 @pytest.fixture(scope="module")
@@ -147,82 +128,6 @@ assert ours.FromString(agent_pb2.StepRequest(agent_name="a", actions=[0.5]).Seri
 assert agent_pb2.StepRequest.FromString(ours(timeout_s=2.0).SerializeToString()).timeout_s == 2.0
 """
     _run(program)
-
-
-@given(data=st.data())
-def test_any_legacy_message_crosses_both_ways(data: st.DataObject) -> None:
-    _import_legacy()
-    full_name = data.draw(st.sampled_from(LEGACY_MESSAGES))
-    ours = _pb.message_class(full_name)
-    theirs = GetMessageClass(descriptor_pool.Default().FindMessageTypeByName(full_name))
-    for writer, reader in ((ours, theirs), (theirs, ours)):
-        written = data.draw(_filled(writer))
-        read = reader.FromString(written.SerializeToString())
-        # Text, not bytes: a field that the reader does not know would survive in the bytes.
-        assert _text(read) == _text(written)
-
-
-LEGACY_MESSAGES = sorted(
-    message.full_name
-    for file_name in LEGACY_FILES
-    for message in _pb.POOL.FindFileByName(file_name).message_types_by_name.values()
-)
-
-
-def _text(message: Message) -> str:
-    return text_format.MessageToString(message, print_unknown_fields=True)
-
-
-@st.composite
-def _filled(draw: Draw, kind: type[Message], depth: int = 3) -> Message:
-    message = kind()
-    for field in kind.DESCRIPTOR.fields:
-        if draw(st.booleans()):
-            _fill(message, field, draw, depth)
-    return message
-
-
-def _fill(message: Message, field: Any, draw: Draw, depth: int) -> None:
-    value = getattr(message, field.name)
-    nested = field.message_type
-    if nested is not None and nested.GetOptions().map_entry:
-        _fill_map(value, nested, draw, depth)
-    elif _is_repeated(field):
-        value.extend(draw(st.lists(_values(field, depth), max_size=3)))
-    elif nested is not None:
-        value.CopyFrom(draw(_values(field, depth)))
-    else:
-        setattr(message, field.name, draw(_values(field, depth)))
-
-
-def _fill_map(value: Any, entry: Descriptor, draw: Draw, depth: int) -> None:
-    key, item = entry.fields_by_name["key"], entry.fields_by_name["value"]
-    for name, drawn in draw(st.dictionaries(_values(key, depth), _values(item, depth), max_size=3)).items():
-        if item.message_type is None:
-            value[name] = drawn
-        else:
-            value[name].CopyFrom(drawn)
-
-
-def _values(field: FieldDescriptor, depth: int) -> st.SearchStrategy[Any]:
-    if field.message_type is not None:
-        kind = GetMessageClass(field.message_type)
-        return _filled(kind, depth - 1) if depth else st.builds(kind)
-    if field.enum_type is not None:
-        return st.sampled_from([value.number for value in field.enum_type.values])
-    return SCALARS[field.type]
-
-
-SCALARS: dict[int, st.SearchStrategy[Any]] = {
-    FieldDescriptor.TYPE_BOOL: st.booleans(),
-    FieldDescriptor.TYPE_BYTES: st.binary(max_size=16),
-    FieldDescriptor.TYPE_DOUBLE: st.floats(),
-    FieldDescriptor.TYPE_FLOAT: st.floats(width=32),
-    FieldDescriptor.TYPE_INT32: st.integers(-(2**31), 2**31 - 1),
-    FieldDescriptor.TYPE_STRING: st.text(st.characters(exclude_categories=["Cs"]), max_size=16),
-    FieldDescriptor.TYPE_UINT32: st.integers(0, 2**32 - 1),
-    FieldDescriptor.TYPE_UINT64: st.integers(0, 2**64 - 1),
-}
 
 
 # --- what _pb promises ---

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +19,9 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport.errors import PeerDied
 from lucky_transport.serving import Serving
+from tests.plugins.grpc.conftest import Serve
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until
-
-Serve = Callable[..., Serving]
-
-
-def test_port_0_becomes_the_real_port(serve: Serve, connect: Any) -> None:
-    endpoint = serve().endpoints[0]
-    host, _, port = endpoint.address.rpartition(":")
-    assert host == "127.0.0.1"
-    assert int(port) > 0
-    assert connect(endpoint).spec.engine == "toy"
 
 
 def test_the_returned_endpoint_keeps_its_options(serve: Serve) -> None:
@@ -201,16 +191,6 @@ def test_reflection_lists_and_describes_what_is_served(serve: Serve, stub: Any) 
         assert method in pool.FindServiceByName(name).methods_by_name
 
 
-def test_health_says_serving_for_the_server_and_each_service(serve: Serve, stub: Any) -> None:
-    pytest.importorskip("grpc_health")
-    from grpc_health.v1 import health_pb2, health_pb2_grpc
-
-    pb: Any = health_pb2
-    health: Any = health_pb2_grpc.HealthStub(stub(serve()).channel)
-    for service in ("", "hazel.rpc.AgentService", "lucky_transport.v1.BatchService"):
-        assert health.Check(pb.HealthCheckRequest(service=service), timeout=10).status == pb.HealthCheckResponse.SERVING
-
-
 def test_a_service_that_is_off_is_neither_listed_nor_serving(serve: Serve, stub: Any) -> None:
     pytest.importorskip("grpc_reflection")
     from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -226,7 +206,8 @@ def test_a_service_that_is_off_is_neither_listed_nor_serving(serve: Serve, stub:
     serving.host.switch.change(off=["SceneService"])
     assert next(watched).status == pb.HealthCheckResponse.NOT_SERVING
     assert "hazel.rpc.SceneService" not in database.get_services()
-    assert health.Check(pb.HealthCheckRequest(service=""), timeout=10).status == pb.HealthCheckResponse.SERVING
+    for service in ("", "hazel.rpc.AgentService", "lucky_transport.v1.BatchService"):
+        assert health.Check(pb.HealthCheckRequest(service=service), timeout=10).status == pb.HealthCheckResponse.SERVING
     serving.host.switch.change(on=["SceneService"])
     assert next(watched).status == pb.HealthCheckResponse.SERVING
     assert "hazel.rpc.SceneService" in database.get_services()

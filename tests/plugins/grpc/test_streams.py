@@ -1,15 +1,31 @@
-"""What is special about streams over gRPC; what every transport promises of them is in test_grpc_contract.py."""
+"""What is special about streams over gRPC; what every transport promises of them is in test_grpc_contract.py.
 
+Interceptors that a process puts around every channel and server change nothing of what our ends do. OpenTelemetry's
+instrumentation returns a generator for a stream, which has neither `cancel` nor trailing metadata. The stand-ins here
+do the same in the two ways there are: a generator that makes the call when its first item is asked for, and an iterator
+around a call under way.
+"""
+
+import importlib.util
+import itertools
+import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+import grpc
+
+import lucky_transport
 from lucky_transport.call import Call
-from lucky_transport.errors import Busy, ClosedError, EngineFailed
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Busy, Cancelled, ClosedError, EngineFailed, NotReachable, PeerTimeout
 from lucky_transport.messages import (
     PolicySlotSummary,
     StreamPolicySlotStateRequest,
@@ -17,32 +33,35 @@ from lucky_transport.messages import (
     TelemetryFrame,
 )
 from lucky_transport.messages.methods import method
-from lucky_transport.serving import Serving
-from lucky_transport_grpc import _pb, services, streams
+from lucky_transport_grpc import services, streams
+from tests.plugins.grpc.conftest import Serve
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, in_a_child, until
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
-Serve = Callable[..., Serving]
-
 TELEMETRY = method("TelemetryService/StreamTelemetry")
 SLOTS = method("AgentService/StreamPolicySlotState")
+GET_SCHEMA = method("AgentService/GetAgentSchema")
 
 
 class Watched(ScriptedEngine):
-    """Notes the calls of its telemetry, and whether each handler has ended."""
+    """Its telemetry goes on until its caller goes, and its stream of slots says nothing at all.
+
+    calls: of its streams. ended: whether the handler of one has ended.
+    """
 
     def __init__(self) -> None:
-        super().__init__(streams={TELEMETRY.name: self._watch})
+        super().__init__(streams={TELEMETRY.name: self._watch, SLOTS.name: self._watch})
         self.calls: list[Call] = []
         self.ended = threading.Event()
 
-    def _watch(self, request: StreamTelemetryRequest, call: Call) -> Iterator[TelemetryFrame]:
+    def _watch(self, request: Any, call: Call) -> Iterator[TelemetryFrame]:
         self.calls.append(call)
         try:
-            for tick in call.ticks(request.target_fps or 100):
-                yield TelemetryFrame(frame_number=tick)
+            for tick in call.ticks(getattr(request, "target_fps", 0) or 100):
+                if isinstance(request, StreamTelemetryRequest):
+                    yield TelemetryFrame(frame_number=tick)
         finally:
             self.ended.set()
 
@@ -52,16 +71,10 @@ def sending(items: Callable[[Call], Iterator[Any]], row: Any = TELEMETRY) -> Scr
     return ScriptedEngine(streams={row.name: lambda request, call: items(call)})
 
 
-def _start(raw: Any, path: str, metadata: Any = (), **fields: Any) -> Any:
-    """Return a stream as a client that knows the protocol and nothing else sees it."""
-    found = _pb.methods()[path]
-    stream = raw.channel.unary_stream(path, found.request.SerializeToString, found.response.FromString)
-    return stream(found.request(**fields), metadata=metadata, timeout=30)
-
-
 def test_a_foreign_client_gets_the_items_and_its_cancel_ends_the_handler(serve: Serve, stub: Any) -> None:
     engine = Watched()
-    call = _start(stub(serve(engine)), TELEMETRY.name, (("who", "me"), ("lucky-client", "someone")), target_fps=500)
+    metadata = (("who", "me"), ("lucky-client", "someone"))
+    call = stub(serve(engine)).stream(TELEMETRY.name, metadata, target_fps=500)
     numbers = [next(call).frame_number for _ in range(3)]
     assert numbers == sorted(numbers)
     call.cancel()
@@ -168,3 +181,181 @@ def test_a_forked_child_neither_reads_nor_ends_its_parents_stream(serve: Serve, 
     next(stream)
     assert not engine.ended.is_set()
     stream.cancel()
+
+
+# --- interceptors ---
+
+
+class _Lazy(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamStreamClientInterceptor):
+    """Returns a generator for a stream, as OpenTelemetry does: the call is made when its first item is asked for."""
+
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        return continuation(client_call_details, request)
+
+    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        yield from continuation(client_call_details, request)
+
+    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
+        yield from continuation(client_call_details, request_iterator)
+
+
+class _Eager(_Lazy):
+    """Returns an iterator around a call that is under way; it has no `close` either."""
+
+    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        return itertools.chain(continuation(client_call_details, request))
+
+    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
+        return itertools.chain(continuation(client_call_details, request_iterator))
+
+
+@pytest.fixture(params=["lazy", "eager", "opentelemetry"])
+def intercepted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Every channel of this process has an interceptor."""
+    if request.param != "opentelemetry":
+        _intercept(monkeypatch, _Lazy() if request.param == "lazy" else _Eager())
+        yield
+        return
+    if importlib.util.find_spec("opentelemetry.instrumentation.grpc") is None:
+        pytest.skip("opentelemetry-instrumentation-grpc is not installed")
+    from opentelemetry.instrumentation.grpc import GrpcInstrumentorClient, GrpcInstrumentorServer
+
+    instrumentors = (GrpcInstrumentorClient(), GrpcInstrumentorServer())
+    for instrumentor in instrumentors:
+        instrumentor.instrument()
+    yield
+    for instrumentor in instrumentors:
+        instrumentor.uninstrument()
+
+
+def _intercept(monkeypatch: pytest.MonkeyPatch, interceptor: Any) -> None:
+    plain = grpc.insecure_channel
+    monkeypatch.setattr(grpc, "insecure_channel", lambda *a, **n: grpc.intercept_channel(plain(*a, **n), interceptor))
+
+
+@pytest.mark.usefixtures("intercepted")
+@pytest.mark.parametrize("service", ["batch", "agent"])
+def test_an_engine_is_stepped_called_and_left(serve: Serve, connect: Any, zeros: Any, service: str) -> None:
+    serving = serve(num_envs=2)
+    for _ in range(2):
+        with connect(serving, service) as transport:
+            transport.step(zeros(transport), np.ones(2, np.uint8))
+            assert transport.step(zeros(transport)).observations.shape[0] == 2
+            transport.send(zeros(transport))
+            assert transport.recv().observations.shape[0] == 2
+            assert transport.call(GET_SCHEMA, GET_SCHEMA.request()).schema is not None
+            begun = transport.begin(GET_SCHEMA, GET_SCHEMA.request())
+            assert begun.result().schema is not None
+        until(lambda: not serving.host.driver)
+
+
+@pytest.mark.usefixtures("intercepted")
+@pytest.mark.parametrize("kind", [TELEMETRY, SLOTS], ids=["latest", "silent"])
+def test_a_stream_that_is_cancelled_while_it_is_read_ends_on_both_sides(serve: Serve, connect: Any, kind: Any) -> None:
+    engine = Watched()
+    stream = connect(serve(engine)).stream(kind, kind.request())
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(list[Any], stream)
+        until(lambda: engine.calls)
+        stream.cancel()
+        with pytest.raises(Cancelled):
+            reading.result(PATIENCE_S)
+    assert engine.ended.wait(PATIENCE_S)
+    assert len(engine.calls) == 1  # no second call was made in order to be able to end it
+
+
+@pytest.mark.usefixtures("intercepted")
+@pytest.mark.parametrize("legacy", [False, True], ids=["", "legacy services alone"])
+@pytest.mark.parametrize("end", ["cancel", "drop", "close"])
+def test_a_stream_that_is_left_ends_beside_steps_without_a_word(
+    serve: Serve, connect: Any, zeros: Any, caplog: pytest.LogCaptureFixture, end: str, legacy: bool
+) -> None:
+    caplog.set_level(logging.ERROR)
+    engine = Watched()
+    transport = connect(serve(engine, legacy=legacy))
+    transport.step(zeros(transport), np.ones(1, np.uint8))
+    stream = transport.stream(TELEMETRY, TELEMETRY.request())
+    assert next(stream) is not None
+    if end == "cancel":
+        stream.cancel()
+    elif end == "close":
+        transport.close()
+        with pytest.raises(ClosedError):
+            list(stream)
+    del stream
+    assert engine.ended.wait(PATIENCE_S)
+    if end != "close":
+        assert transport.step(zeros(transport)).observations.shape[0] == 1
+        transport.close()
+    assert [record.getMessage() for record in caplog.records] == []
+
+
+@pytest.mark.usefixtures("intercepted")
+def test_a_stream_reaches_its_deadline(serve: Serve, connect: Any) -> None:
+    engine = Watched()
+    with pytest.raises(PeerTimeout):
+        next(connect(serve(engine)).stream(SLOTS, SLOTS.request(), Deadline(0.2)))
+    assert engine.ended.wait(PATIENCE_S)
+
+
+@pytest.mark.usefixtures("intercepted")
+def test_no_engine_is_told_in_time(connect: Any) -> None:
+    with pytest.raises(NotReachable):
+        lucky_transport.connect("grpc://127.0.0.1:1", connect_timeout_s=0.5)
+
+
+_CURRENT: ContextVar[str] = ContextVar("span", default="none")
+
+
+class _Spanning(_Lazy):
+    """Makes its span current for as long as a stream goes on."""
+
+    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        token = _CURRENT.set("stream")
+        yield from continuation(client_call_details, request)
+        _CURRENT.reset(token)
+
+
+def test_what_a_stream_makes_current_is_not_current_for_its_caller(
+    serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = serve(num_envs=1)
+    _intercept(monkeypatch, _Spanning())
+    connect(serving)  # its Attach goes on
+    assert _CURRENT.get() == "none"
+
+
+class _Refusing(_Lazy):
+    """Raises an error of its own for a stream of telemetry, after the items that came before the third."""
+
+    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        for number, item in enumerate(continuation(client_call_details, request)):
+            if client_call_details.method == TELEMETRY.name and number == 2:
+                raise LookupError("the proxy has no more")
+            yield item
+
+
+def test_an_interceptor_ends_a_stream_with_an_error_of_its_own(
+    serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = serve(num_envs=1)
+    _intercept(monkeypatch, _Refusing())
+    stream = connect(serving).stream(TELEMETRY, TELEMETRY.request(target_fps=500))
+    assert len([next(stream) for _ in range(2)]) == 2
+    for _ in range(2):
+        with pytest.raises(LookupError, match="the proxy has no more"):
+            next(stream)
+
+
+class _Failing(_Lazy):
+    """Fails whatever it is asked for, in gRPC's class but without anything that a call has."""
+
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        raise grpc.RpcError("the proxy says no")
+
+
+def test_an_interceptors_error_is_told_as_it_is(serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving = serve(num_envs=1)
+    _intercept(monkeypatch, _Failing())
+    with pytest.raises(lucky_transport.TransportError, match="the proxy says no"):
+        connect(serving)
