@@ -20,6 +20,9 @@ from tests.support.waiting import PATIENCE_S, until
 if importlib.util.find_spec("grpc") is not None:
     import lucky_transport_grpc.runtime
 
+#: What `serve` is.
+Serve = Callable[..., Serving]
+
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Generator[None]:
@@ -29,7 +32,7 @@ def no_thread_is_left() -> Generator[None]:
 
 
 @pytest.fixture
-def serve() -> Generator[Callable[..., Serving]]:
+def serve() -> Generator[Serve]:
     """Serve skirmishes on the smallest map (or another engine) over the bridge, with these options of the endpoint.
 
     worlds: options of the engine, where it is the skirmish.
@@ -45,6 +48,13 @@ def serve() -> Generator[Callable[..., Serving]]:
             return stack.enter_context(api.serve(engine, endpoint, options=given))
 
         yield start
+
+
+def order(action: Order, **what: Any) -> Any:
+    """Return a command as the bridge carries it."""
+    from lucky_transport_openra import _pb
+
+    return _pb.Command(action=int(action), **what)
 
 
 class Stub:
@@ -94,13 +104,13 @@ def held(serving: Serving) -> Any:
 
 
 @pytest.fixture
-def client(serve: Callable[..., Serving], stub: Callable[..., Stub]) -> Stub:
+def client(serve: Serve, stub: Callable[..., Stub]) -> Stub:
     """A `Stub` for skirmishes that do nothing by themselves."""
     return stub(serve())
 
 
 @pytest.fixture
-def door(serve: Callable[..., Serving], sessions: Callable[..., Any]) -> Any:
+def door(serve: Serve, sessions: Callable[..., Any]) -> Any:
     """`BridgeSessions` for such skirmishes."""
     return sessions(serve())
 

@@ -4,7 +4,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -20,17 +20,11 @@ from lucky_transport import api
 from lucky_transport.errors import SpecError
 from lucky_transport.serving import Serving
 from lucky_transport.sessions.session import SessionLimits
-from lucky_transport_openra import _pb
 from lucky_transport_openra.skirmish.messages import Order
-from tests.plugins.openra.conftest import WORLDS, Stub, held, new_world
+from tests.plugins.openra.conftest import WORLDS, Serve, Stub, held, new_world, order
 from tests.support.waiting import PATIENCE_S, until
 
-Serve = Callable[..., Serving]
 MOST_TICKS = 5000
-
-
-def _order(action: Order, **what: Any) -> Any:
-    return _pb.Command(action=int(action), **what)
 
 
 def test_a_session_can_be_played_once_its_phase_says_so(client: Stub) -> None:
@@ -70,7 +64,7 @@ def test_of_two_calls_on_one_session_each_gets_the_reward_of_its_own_ticks(
 
 def test_an_advance_does_its_ticks_and_its_commands(client: Stub) -> None:
     session_id = client.ready()
-    seen = client.call("FastAdvance", session_id=session_id, ticks=10, commands=[_order(Order.DEPLOY)])
+    seen = client.call("FastAdvance", session_id=session_id, ticks=10, commands=[order(Order.DEPLOY)])
     assert (seen.tick, seen.actual_ticks_advanced, seen.episode_id) == (10, 10, session_id)
     assert [building.type for building in seen.buildings] == ["base"]
     assert list(seen.available_production) == ["power"]
@@ -86,7 +80,7 @@ def test_ticks_are_clamped(client: Stub, asked: int, done: int) -> None:
 
 
 def test_an_interrupt_ends_an_advance_early_where_it_is_asked_for(client: Stub) -> None:
-    commands = [_order(Order.ATTACK_MOVE, target_x=-1, target_y=-1)]
+    commands = [order(Order.ATTACK_MOVE, target_x=-1, target_y=-1)]
     request: dict[str, Any] = {"ticks": 600, "commands": commands, "enabled_interrupts": ["enemy_spotted"]}
     seen = client.call("FastAdvance", session_id=client.ready(seed=1), check_events_every=1, **request)
     assert (seen.interrupted, seen.interrupt_reason) == (True, "enemy_spotted")
@@ -100,7 +94,7 @@ def test_an_interrupt_ends_an_advance_early_where_it_is_asked_for(client: Stub) 
 
 def test_the_end_of_the_game_ends_an_advance_and_stays(client: Stub) -> None:
     session_id = client.ready()
-    seen = client.call("FastAdvance", session_id=session_id, ticks=50, commands=[_order(Order.SURRENDER)])
+    seen = client.call("FastAdvance", session_id=session_id, ticks=50, commands=[order(Order.SURRENDER)])
     assert (seen.done, seen.result, seen.actual_ticks_advanced) == (True, "lose", 1)
     again = client.call("FastAdvance", session_id=session_id, ticks=50)
     assert (again.done, again.tick, again.actual_ticks_advanced) == (True, 1, 0)
@@ -130,7 +124,7 @@ def test_sessions_side_by_side_play_as_if_alone(serve: Serve, stub: Any) -> None
 
     def play(session_id: str) -> bytes:
         for ticks in (3, 40, 7):
-            wire = client.call("FastAdvance", 60.0, session_id=session_id, ticks=ticks, commands=[_order(Order.DEPLOY)])
+            wire = client.call("FastAdvance", 60.0, session_id=session_id, ticks=ticks, commands=[order(Order.DEPLOY)])
         wire.episode_id = ""
         return wire.SerializeToString(deterministic=True)
 
@@ -143,7 +137,7 @@ def test_sessions_side_by_side_play_as_if_alone(serve: Serve, stub: Any) -> None
 def test_a_call_without_a_session_means_the_oldest_that_goes_on(client: Stub) -> None:
     first, second = client.ready(), client.ready()
     assert client.call("GetState").episode_id == first
-    assert client.call("FastAdvance", ticks=2, commands=[_order(Order.SURRENDER)]).episode_id == first
+    assert client.call("FastAdvance", ticks=2, commands=[order(Order.SURRENDER)]).episode_id == first
     assert client.call("GetState").episode_id == second
     client.call("DestroySession", session_id=second)
     assert client.call("GetState").phase == "game_over"
@@ -254,7 +248,7 @@ def test_a_client_that_knows_no_sessions_finds_a_game_and_plays_it(shipped: Serv
     state = client.call("GetState")
     assert (state.episode_id, state.tick, state.phase) == (session_id, 15, "playing")
     for _ in range(2):  # it stays over until it is destroyed
-        assert client.call("FastAdvance", ticks=1, commands=[_order(Order.SURRENDER)]).done
+        assert client.call("FastAdvance", ticks=1, commands=[order(Order.SURRENDER)]).done
         assert client.call("GetState").phase == "game_over"
     client.call("DestroySession", session_id=session_id)
     assert client.call("GetState").phase == "playing"

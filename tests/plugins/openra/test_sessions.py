@@ -30,17 +30,15 @@ from lucky_transport.errors import (
     UnknownSession,
 )
 from lucky_transport.process import EngineProcess
-from lucky_transport.serving import Serving
 from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport_openra.bridge import Retry
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
-from tests.plugins.openra.conftest import held, new_world
+from tests.plugins.openra.conftest import Serve, held, new_world
 from tests.support.resources import free_port
 from tests.support.waiting import PATIENCE_S, suspend, until
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
-Serve = Callable[..., Serving]
 DEPLOY = Orders([Command(Order.DEPLOY)])
 
 

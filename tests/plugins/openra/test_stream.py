@@ -23,10 +23,8 @@ from lucky_transport_openra import _pb
 from lucky_transport_openra.bridge import Bridge
 from lucky_transport_openra.game_stream import GameStreamClient
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
-from tests.plugins.openra.conftest import Stub, held
+from tests.plugins.openra.conftest import Serve, Stub, held, order
 from tests.support.waiting import PATIENCE_S, call_later, until
-
-Serve = Callable[..., Serving]
 
 
 class Game:
@@ -67,10 +65,6 @@ def play(serve: Serve, stub: Any) -> Iterator[Callable[..., Game]]:
         yield start
 
 
-def _order(action: Order, **what: Any) -> Any:
-    return _pb.Command(action=int(action), **what)
-
-
 def test_a_stream_begins_with_the_present_and_goes_on_by_itself(play: Any) -> None:
     game = play(rate=500)
     ticks = [game.first.tick, *(next(game.seen).tick for _ in range(20))]
@@ -80,16 +74,16 @@ def test_a_stream_begins_with_the_present_and_goes_on_by_itself(play: Any) -> No
 
 def test_actions_have_their_effect_while_the_game_goes_on(play: Any) -> None:
     game = play(rate=500)
-    game.say(_order(Order.DEPLOY))
+    game.say(order(Order.DEPLOY))
     assert game.until(lambda seen: seen.buildings).available_production == ["power"]
-    game.say(_order(Order.SURRENDER))
+    game.say(order(Order.SURRENDER))
     last = list(game.seen)[-1]
     assert (last.done, last.result) == (True, "lose")
 
 
 def test_a_fast_advance_in_the_stream_does_its_ticks_at_once(play: Any) -> None:
     game = play(rate=5)
-    game.say(_order(Order.FAST_ADVANCE, ticks=900))
+    game.say(order(Order.FAST_ADVANCE, ticks=900))
     assert game.until(lambda seen: seen.tick >= 900).tick < game.first.tick + 1000
 
 
@@ -111,7 +105,7 @@ def test_an_action_that_fails_ends_the_stream_with_its_error(
     serving = serve(rate=100)
     monkeypatch.setattr(held(serving), "advance", refuse)
     game = play(serving)
-    game.say(_order(Order.FAST_ADVANCE, ticks=5))
+    game.say(order(Order.FAST_ADVANCE, ticks=5))
     with pytest.raises(grpc.RpcError, match=str(refused)) as caught:
         list(game.seen)
     error: Any = caught.value
@@ -130,7 +124,7 @@ def test_an_action_after_the_end_does_not_keep_the_end_from_being_seen(
 
     monkeypatch.setattr(held(serving), "advance", surrender_first)
     game = play(serving)
-    game.say(_order(Order.FAST_ADVANCE, ticks=5))
+    game.say(order(Order.FAST_ADVANCE, ticks=5))
     assert list(game.seen)[-1].done
 
 
@@ -200,7 +194,7 @@ def test_messages_of_64_mib_go_both_ways(serve: Serve, stub: Any) -> None:
     client = stub(serve(), max_send_message_length=-1, max_receive_message_length=-1)
     session_id = client.ready()
     long_name = "x" * (60 << 20)
-    commands = [_order(Order.BUILD, item_type=long_name)]
+    commands = [order(Order.BUILD, item_type=long_name)]
     assert client.call("FastAdvance", session_id=session_id, ticks=1, commands=commands).tick == 1
 
 
@@ -316,7 +310,7 @@ def test_a_stream_behind_an_interceptor_acts_and_ends_on_both_sides(
     opened = sessions(serving)
     stream = GameStreamClient(opened.bridge)
     first = stream.latest()
-    assert stream.act([_pb.AgentAction(commands=[_order(Order.FAST_ADVANCE, ticks=1000)])]) == 0
+    assert stream.act([_pb.AgentAction(commands=[order(Order.FAST_ADVANCE, ticks=1000)])]) == 0
     assert stream.latest(first.tick + 999).tick >= first.tick + 1000
     stream.close()
     until(lambda: not held(serving).ids())

@@ -15,15 +15,14 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport.config import Settings
 from lucky_transport.errors import LocalProtocolError, NotReachable, PeerDied, PeerTimeout
-from lucky_transport.serving import Serving
 from lucky_transport_openra.game_process import GameLaunch
 from lucky_transport_openra.lifecycle import MatchStage
 from lucky_transport_openra.match import Match, MatchOptions
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
+from tests.plugins.openra.conftest import Serve
 from tests.support.resources import free_port
 from tests.support.waiting import PATIENCE_S, until
 
-Serve = Callable[..., Serving]
 SURRENDER = Orders([Command(Order.SURRENDER)])
 DEPLOY = Orders([Command(Order.DEPLOY)])
 LAUNCHED = [MatchStage.LAUNCHING, MatchStage.LOADING, MatchStage.CONNECTING, MatchStage.STREAMING, MatchStage.PLAYING]

@@ -18,8 +18,8 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[openra]'")
 
 from lucky_transport.serving import Serving
+from tests.plugins.openra.conftest import Serve
 
-Serve = Callable[..., Serving]
 PYTHON = os.environ.get("LUCKY_PEER_OPENRA", "")
 PROGRAM = Path(__file__).parents[3] / "plugins" / "openra" / "peer_program.py"
 
