@@ -17,7 +17,6 @@ import pytest
 import lucky_transport
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
-from lucky_transport.engine import Engine
 from lucky_transport.errors import PeerDied, PeerTimeout
 from lucky_transport.messages import GetSceneInfoRequest, ImageFrame, StreamCameraRequest
 from lucky_transport.messages.methods import method
@@ -35,6 +34,7 @@ SCENE, CAMERA = method("SceneService/GetSceneInfo"), method("CameraService/Strea
 LONG_NS = 20_000_000_000
 #: The longest sleep of a side that is owed an answer, and of one that waits for free space.
 ANSWER_NS, ROOM_NS = 30_000_000, 50_000_000
+ACTIONS = np.zeros((2, 2), np.float32)
 
 
 class Silent(ScriptedEngine):
@@ -58,58 +58,29 @@ class Silent(ScriptedEngine):
         super().step_env(env, control)
 
 
-class Waits:
-    """Each method comes to a wait for a peer that is silent; what it made ends with the stack."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-
-    def _transport(self, engine: str | Engine) -> Transport:
-        name = f"shm://{unique_name()}"
-        self._stack.enter_context(api.serve(engine, name))
-        return self._stack.enter_context(api.open_transport(name))
-
-    def _silent(self) -> Transport:
-        engine = Silent()
-        transport = self._transport(engine)
-        self._stack.callback(engine.release.set)
-        return transport
-
-    def step(self) -> Callable[[], object]:
-        transport = self._silent()
-        return lambda: transport.step(np.zeros((2, 2), np.float32))
-
-    def frame(self) -> Callable[[], object]:
-        transport = self._silent()
-        transport.send(np.zeros((2, 2), np.float32))
-        return transport.recv
-
-    def frame_until_a_deadline(self) -> Callable[[], object]:
-        transport = self._silent()
-        transport.send(np.zeros((2, 2), np.float32))
-        return lambda: transport.recv(Deadline(LONG_NS / 1e9))
-
-    def envs(self) -> Callable[[], object]:
-        transport = self._silent()
-        transport.send_envs(np.zeros((2, 2), np.float32))
-        return lambda: transport.recv_envs(2)
-
-    def call(self) -> Callable[[], object]:
-        transport = self._silent()
-        return lambda: transport.call(SCENE, GetSceneInfoRequest())
-
-    def stream(self) -> Callable[[], object]:
-        items = self._silent().stream(CAMERA, StreamCameraRequest(name="one"))
-        return lambda: next(items)
+#: What a client begins, and what it then waits for.
+WAITS: dict[str, tuple[Callable[[Transport], object], Callable[[Transport], object]]] = {
+    "a step": (lambda client: None, lambda client: client.step(ACTIONS)),
+    "a frame": (lambda client: client.send(ACTIONS), lambda client: client.recv()),
+    "a frame until a deadline": (
+        lambda client: client.send(ACTIONS),
+        lambda client: client.recv(Deadline(LONG_NS / 1e9)),
+    ),
+    "envs": (lambda client: client.send_envs(ACTIONS), lambda client: client.recv_envs(2)),
+    "a call": (lambda client: None, lambda client: client.call(SCENE, GetSceneInfoRequest())),
+    "a stream": (lambda client: None, lambda client: next(client.stream(CAMERA, StreamCameraRequest(name="one")))),
+}
 
 
-@pytest.mark.parametrize("wait", ["step", "frame", "frame_until_a_deadline", "envs", "call", "stream"])
+@pytest.mark.parametrize("wait", WAITS)
 def test_a_side_looks_at_its_peer_after_each_slice_of_its_wait(wait: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    slices = Slices(monkeypatch)
-    with ExitStack() as stack:
-        waits = getattr(Waits(stack), wait)()
+    slices, engine, name = Slices(monkeypatch), Silent(), f"shm://{unique_name()}"
+    begin, wait_for = WAITS[wait]
+    with api.serve(engine, name), api.open_transport(name) as client, ExitStack() as stack:
+        stack.callback(engine.release.set)
+        begin(client)
         with slices.dies(), pytest.raises(PeerDied):
-            waits()
+            wait_for(client)
     assert len(slices.between) > slices.LOOKS
     assert 0 < max(slices.between) <= ANSWER_NS, slices.between
 

@@ -108,21 +108,6 @@ def test_actions_on_the_device_step_as_the_same_actions_on_the_host(gpu: Gpu, fr
             np.testing.assert_array_equal(env.step(actions)[0], same.step(actions_at(step))[0])
 
 
-def test_actions_that_depend_on_observations_are_right_although_nothing_waits_for_the_device(gpu: Gpu) -> None:
-    with both(gpu, ORDERED) as (env, same):
-        expected = same.reset(seed=4)[0]
-        held: list[tuple[Any, Any]] = []
-        for step in range(gpu.times(2000)):
-            shown = env.observations_torch("cuda")
-            held.append((shown, expected))
-            if step % 100 == 7:
-                gpu.busy()
-            env.step(shown[:, :2].contiguous())
-            expected = same.step(expected[:, :2])[0]
-        for tensor, frame in held:
-            np.testing.assert_array_equal(tensor.cpu().numpy(), frame)
-
-
 def test_a_long_run_with_moves_kills_and_resets_shows_no_wrong_value(gpu: Gpu) -> None:
     """100,000 steps on a device, in the lives of ten engines."""
     lives = 10 if gpu.is_real else 3

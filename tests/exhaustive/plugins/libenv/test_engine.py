@@ -4,11 +4,9 @@ And in a process of its own: the same over every transport, bit for bit, and its
 """
 
 import importlib.util
-import os
 import re
 from collections.abc import Generator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -369,18 +367,6 @@ def test_in_same_step_mode_the_trajectory_is_the_librarys_own(sample: str) -> No
             seen = views(buffers.observations, engine.spec.observation_parts)
             assert found['observations["position"]'][step].tobytes() == seen["position",].tobytes(), step
             assert found["rewards"][step].tobytes() == buffers.rewards.tobytes(), step
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left() -> Generator[None]:
-    mine = f"lucky_{os.getpid()}_"
-
-    def left() -> set[str]:
-        return {path.name for path in Path("/dev/shm").iterdir() if path.name.startswith(mine)}
-
-    before = left()
-    yield
-    assert left() == before
 
 
 def step_until_it_ends(env: VectorEnv) -> None:

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from lucky_transport.spec.composite import views
 from lucky_transport_libenv.export.build import build
 from tests.plugins.libenv.conftest import bound, made
 from tests.support.command import invoke
-from tests.support.waiting import PATIENCE_S, until, until_none_left
+from tests.support.waiting import PATIENCE_S, until
 
 HERE = Path(__file__).parents[3] / "plugins" / "libenv"
 N = 3
@@ -34,24 +33,6 @@ def toy(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     target = tmp_path_factory.mktemp("toy") / "libtoy.so"
     build("toy", target, options={"episode_steps": 12})
     return str(target)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left() -> Generator[None]:
-    before = {found.name for found in segment_files.find()}
-    yield
-    until_none_left(lambda: {found.name for found in segment_files.find() if _is_ours(found)} - before)
-
-
-def _is_ours(found: Any) -> bool:
-    """True when this process is its client or an ancestor of its engine: other test runs have segments too."""
-    pid = found.engine_pid
-    while pid not in (0, os.getpid()):
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, IndexError):
-            pid = 0
-    return os.getpid() in (pid, found.client_pid)
 
 
 def stepped_as_a_library(path: str, steps: int, actions: Any, **options: Any) -> list[dict[str, Any]]:
