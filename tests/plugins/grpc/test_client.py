@@ -13,20 +13,10 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-from lucky_transport import api
+from lucky_transport import api, errors
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import (
-    Busy,
-    ClosedError,
-    EngineFailed,
-    NotReachable,
-    PeerTimeout,
-    RemoteProtocolError,
-    SpecError,
-    Unimplemented,
-)
 from lucky_transport.messages.methods import method
 from lucky_transport.spec.batch_spec import ArraySpec
 from lucky_transport.testing.suite import open_reference, outcome_when
@@ -100,14 +90,14 @@ def test_the_batch_service_is_taken_where_it_is_offered_and_the_log_says_so(
     ],
 )
 def test_an_address_without_a_server_is_named_with_the_reason_and_the_remedy(url: str, words: str) -> None:
-    with pytest.raises(NotReachable, match=words):
+    with pytest.raises(errors.NotReachable, match=words):
         grpc_client.connect(Endpoint.parse(url), Settings(connect_timeout_s=0.2))
 
 
 def test_a_server_that_does_not_speak_grpc_is_given_up_at_the_deadline() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         endpoint = Endpoint.parse(f"grpc://127.0.0.1:{mute.getsockname()[1]}")
-        with pytest.raises(NotReachable, match=r"within 0\.3 s"):
+        with pytest.raises(errors.NotReachable, match=r"within 0\.3 s"):
             grpc_client.connect(endpoint, Settings(connect_timeout_s=0.3))
 
 
@@ -158,7 +148,7 @@ def test_the_agent_service_refuses_what_float32_cannot_carry_exactly(
     serve: Serve, connect: Any, observation: ArraySpec, action: ArraySpec
 ) -> None:
     serving = serve(Wide(observation, action))
-    with pytest.raises(SpecError, match="use the batch service"):
+    with pytest.raises(errors.SpecError, match="use the batch service"):
         connect(serving, "agent")
     assert connect(serving, "batch").spec == serving.host.spec
 
@@ -179,7 +169,7 @@ def test_a_discrete_observation_is_small_enough_for_the_agent_service(serve: Ser
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_expired_deadline_sends_the_step_all_the_same(serve: Serve, connect: Any, zeros: Any, service: str) -> None:
     client = connect(serve(num_envs=1, step_delay_s=0.1), service)
-    with pytest.raises(PeerTimeout, match=r"within 0 s.*LUCKY_STEP_TIMEOUT_S"):
+    with pytest.raises(errors.PeerTimeout, match=r"within 0 s.*LUCKY_STEP_TIMEOUT_S"):
         client.step(zeros(client), None, Deadline(0.0))
     assert client.recv().seq == 1
     assert client.step(zeros(client)).seq == 2
@@ -203,7 +193,9 @@ def test_a_second_driver_learns_which_client_drives(
     serving = serve(idle_s=0.0)
     driver, other = connect(serving, first), connect(serving, second)
     driver.step(zeros(driver))
-    with pytest.raises(Busy, match=rf"engine 'toy' is driven by grpc client of pid {os.getpid()} \(\w+\); close that"):
+    with pytest.raises(
+        errors.Busy, match=rf"engine 'toy' is driven by grpc client of pid {os.getpid()} \(\w+\); close that"
+    ):
         other.step(zeros(other))
     driver.step(zeros(driver))
     driver.close()
@@ -226,7 +218,7 @@ def test_a_legacy_client_that_does_nothing_is_replaced(serve: Serve, connect: An
 
 def test_an_engine_failure_in_the_middle_of_an_exchange_ends_it(serve: Serve, connect: Any, zeros: Any) -> None:
     client = connect(serve(ScriptedEngine(300, fail_at=2)), "agent")  # 300 agents are two exchanges of the server
-    with pytest.raises(EngineFailed, match="asked to fail at step 2"):
+    with pytest.raises(errors.EngineFailed, match="asked to fail at step 2"):
         client.step(zeros(client))
     assert client.step(zeros(client)).seq == 1
 
@@ -246,7 +238,7 @@ def test_a_call_begun_while_another_thread_closes_is_refused_as_one_begun_afterw
         run(task)
 
     monkeypatch.setattr(beginning, "run", run_once_closed)
-    with pytest.raises(ClosedError, match="the transport is closed"):
+    with pytest.raises(errors.ClosedError, match="the transport is closed"):
         transport.begin(row, row.request())
 
 
@@ -256,7 +248,7 @@ def test_reset_options_begun_at_an_engine_without_the_batch_service_stay_with_th
     client = connect(serve(legacy=True), "agent")
     row = method("BatchService/SetResetOptions")
     assert client.begin(row, row.request(), None).result(PATIENCE_S).success
-    with pytest.raises(Unimplemented, match="a legacy engine takes reset options as a contract only"):
+    with pytest.raises(errors.Unimplemented, match="a legacy engine takes reset options as a contract only"):
         client.begin(row, row.request(options_json='{"a": 1}'), None)
 
 
@@ -282,5 +274,5 @@ def test_a_frame_out_of_order_is_refused(serve: Serve, connect: Any, zeros: Any)
     client = connect(serve(), "batch")
     client.step(zeros(client))
     client._exchange._frame_seq += 1
-    with pytest.raises(RemoteProtocolError, match="frame 2 after frame 2: one was lost"):
+    with pytest.raises(errors.RemoteProtocolError, match="frame 2 after frame 2: one was lost"):
         client.step(zeros(client))

@@ -13,20 +13,9 @@ from lucky_transport_grpc.codec import unpack
 
 pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install 'lucky-transport[grpc]'")
 
+from lucky_transport import messages as m
 from lucky_transport.codec import flatbuffers
 from lucky_transport.engine import Buffers
-from lucky_transport.messages import (
-    EntityId,
-    GetEntityRequest,
-    ListEntitiesRequest,
-    MotionGraphInputValue,
-    SetResetOptionsRequest,
-    SetSeedsRequest,
-    SimulationContract,
-    SimulationMode,
-    TaskContract,
-    Vec3,
-)
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport_grpc import _pb
@@ -86,7 +75,7 @@ def request_of(short: str) -> tuple[type, Any]:
 @pytest.mark.parametrize(("given", "travels"), [((7, "front"), "id"), ((0, "front"), "id"), ((None, "front"), "name")])
 def test_an_id_counts_more_than_a_name(given: tuple[int | None, str], travels: str) -> None:
     kind, pb = request_of("SceneService/GetEntity")
-    handle = None if given[0] is None else EntityId(given[0])
+    handle = None if given[0] is None else m.EntityId(given[0])
     message = encode(kind(handle, given[1]), kind, pb)
     assert message.WhichOneof("identifier") == travels
     assert decode(message, kind) == (kind(handle) if travels == "id" else kind(None, given[1]))
@@ -104,13 +93,13 @@ def test_neither_id_nor_name_is_an_empty_message() -> None:
         ({"bool_val": False}, "bool_val"),
         ({"int_val": 0}, "int_val"),
         ({"float_val": 0.0, "trigger": True}, "float_val"),
-        ({"vec3_val": Vec3()}, "vec3_val"),
+        ({"vec3_val": m.Vec3()}, "vec3_val"),
         ({"trigger": False}, "trigger"),
         ({}, None),
     ],
 )
 def test_the_type_of_an_input_travels_even_with_a_zero_in_it(value: dict[str, Any], travels: str | None) -> None:
-    kind, pb = MotionGraphInputValue, _pb.message_class("hazel.rpc.MotionGraphInputValue")
+    kind, pb = m.MotionGraphInputValue, _pb.message_class("hazel.rpc.MotionGraphInputValue")
     message = encode(kind(**value), kind, pb)
     assert message.WhichOneof("value") == travels
     assert decode(message, kind) == kind(**dict(list(value.items())[:1]))
@@ -118,7 +107,7 @@ def test_the_type_of_an_input_travels_even_with_a_zero_in_it(value: dict[str, An
 
 def test_an_enum_comes_back_as_its_member_and_an_unknown_one_as_its_number() -> None:
     kind, pb = request_of("SceneService/SetSimulationMode")
-    assert decode(encode(kind(SimulationMode.FAST), kind, pb), kind).mode is SimulationMode.FAST
+    assert decode(encode(kind(m.SimulationMode.FAST), kind, pb), kind).mode is m.SimulationMode.FAST
     assert decode(encode(kind(77), kind, pb), kind).mode == 77
 
 
@@ -132,25 +121,25 @@ def test_what_comes_back_are_plain_lists_and_dicts() -> None:
 def test_lists_of_numbers_may_be_arrays() -> None:
     pb: Any = _pb.message_class("lucky_transport.v1.SetSeedsRequest")
     seeds: Any = np.array([1, 2**64 - 1], np.uint64)
-    message: Any = encode(SetSeedsRequest(seeds), SetSeedsRequest, pb)
+    message: Any = encode(m.SetSeedsRequest(seeds), m.SetSeedsRequest, pb)
     assert list(message.seeds) == [1, 2**64 - 1]
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        SetSeedsRequest([-1]),
-        SetSeedsRequest(cast("Any", ["seven"])),
-        SetSeedsRequest(cast("Any", None)),
-        SetSeedsRequest(mask=cast("Any", 7)),
-        SetResetOptionsRequest(SimulationContract(terrain_difficulty=1e39)),
-        SetResetOptionsRequest(SimulationContract(friction_range=[0.5, 1e39])),
-        SetResetOptionsRequest(SimulationContract(terrain_type=cast("Any", None))),
-        SetResetOptionsRequest(options_json="\ud800"),
-        SetResetOptionsRequest(options_json=cast("Any", b"{}")),
-        ListEntitiesRequest(cast("Any", "no")),
-        GetEntityRequest(EntityId(1), "\ud800"),
-        MotionGraphInputValue(int_val=1, trigger=cast("Any", "no")),
+        m.SetSeedsRequest([-1]),
+        m.SetSeedsRequest(cast("Any", ["seven"])),
+        m.SetSeedsRequest(cast("Any", None)),
+        m.SetSeedsRequest(mask=cast("Any", 7)),
+        m.SetResetOptionsRequest(m.SimulationContract(terrain_difficulty=1e39)),
+        m.SetResetOptionsRequest(m.SimulationContract(friction_range=[0.5, 1e39])),
+        m.SetResetOptionsRequest(m.SimulationContract(terrain_type=cast("Any", None))),
+        m.SetResetOptionsRequest(options_json="\ud800"),
+        m.SetResetOptionsRequest(options_json=cast("Any", b"{}")),
+        m.ListEntitiesRequest(cast("Any", "no")),
+        m.GetEntityRequest(m.EntityId(1), "\ud800"),
+        m.MotionGraphInputValue(int_val=1, trigger=cast("Any", "no")),
     ],
 )
 def test_a_value_a_field_cannot_hold_is_refused_in_the_words_of_flatbuffers(message: Any) -> None:
@@ -166,7 +155,7 @@ def test_a_value_a_field_cannot_hold_is_refused_in_the_words_of_flatbuffers(mess
 def test_another_message_than_the_methods_own_is_refused() -> None:
     pb = _pb.message_class("lucky_transport.v1.SetSeedsRequest")
     with pytest.raises(TypeError, match="got TaskContract, expected SetSeedsRequest"):
-        encode(TaskContract(), SetSeedsRequest, pb)
+        encode(m.TaskContract(), m.SetSeedsRequest, pb)
 
 
 # --- bytes of a response ---

@@ -9,21 +9,10 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+from lucky_transport import messages as m
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
 from lucky_transport.errors import EngineFailed, NotReachable, PeerTimeout, SpecError, Unimplemented
-from lucky_transport.messages import (
-    AgentSchema,
-    EngineCapabilityManifest,
-    GetAgentSchemaResponse,
-    GetCapabilityManifestResponse,
-    MdpComponentDescriptor,
-    NegotiateTaskResponse,
-    SetResetOptionsRequest,
-    SetResetOptionsResponse,
-    SetSeedsRequest,
-    SimulationContract,
-)
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.testing.suite import every, open_reference
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
@@ -65,27 +54,27 @@ def test_the_batch_service_cannot_be_demanded(serve: Serve, connect: Any) -> Non
 def test_seeds_need_the_batch_service(serve: Serve, connect: Any) -> None:
     client = connect(serve(legacy=True))
     with pytest.raises(Unimplemented, match="SetSeeds"):
-        client.call(SET_SEEDS, SetSeedsRequest([1, 2]))
+        client.call(SET_SEEDS, m.SetSeedsRequest([1, 2]))
 
 
 def test_reset_options_other_than_a_contract_are_refused(serve: Serve, connect: Any) -> None:
     client = connect(serve(legacy=True))
     with pytest.raises(Unimplemented, match='"noise"'):
-        client.call(SET_OPTIONS, SetResetOptionsRequest(None, '{"noise": 1}'))
+        client.call(SET_OPTIONS, m.SetResetOptionsRequest(None, '{"noise": 1}'))
 
 
 def test_a_contract_travels_in_each_reset_from_then_on(serve: Serve, connect: Any, zeros: Any) -> None:
     contracts: list[Any] = []
 
-    def note(request: SetResetOptionsRequest) -> SetResetOptionsResponse:
+    def note(request: m.SetResetOptionsRequest) -> m.SetResetOptionsResponse:
         contracts.append(request.contract)
-        return SetResetOptionsResponse(True)
+        return m.SetResetOptionsResponse(True)
 
     client = connect(serve(ScriptedEngine(services={SET_OPTIONS.name: note}), legacy=True))
     client.step(zeros(client), every(client, RESET))
     assert contracts == []
-    contract = SimulationContract(joint_position_noise=0.5, friction_range=[0.5, 2.0])
-    assert client.call(SET_OPTIONS, SetResetOptionsRequest(contract)).success
+    contract = m.SimulationContract(joint_position_noise=0.5, friction_range=[0.5, 2.0])
+    assert client.call(SET_OPTIONS, m.SetResetOptionsRequest(contract)).success
     for _ in range(2):
         client.step(zeros(client), every(client, RESET))
     assert contracts == [contract, contract]
@@ -118,7 +107,7 @@ class Scripted:
     def __init__(self, schemas: Mapping[str, list[Answer]], rewards: tuple[str, ...] | None = ("r",)) -> None:
         self.schemas = {name: list(answers) for name, answers in schemas.items()}
         self.rewards = rewards
-        self.verdict = NegotiateTaskResponse(True)
+        self.verdict = m.NegotiateTaskResponse(True)
 
     def __call__(self, method: Method, request: Any, deadline: Deadline) -> Any:
         if method.name.endswith("GetAgentSchema"):
@@ -126,17 +115,17 @@ class Scripted:
         if method.name.endswith("GetCapabilityManifest"):
             if self.rewards is None:
                 raise Unimplemented("Method not found!")
-            rewards = [MdpComponentDescriptor(name) for name in self.rewards]
-            return GetCapabilityManifestResponse(EngineCapabilityManifest(rewards=rewards))
+            rewards = [m.MdpComponentDescriptor(name) for name in self.rewards]
+            return m.GetCapabilityManifestResponse(m.EngineCapabilityManifest(rewards=rewards))
         return self.verdict
 
-    def _schema(self, name: str) -> GetAgentSchemaResponse:
+    def _schema(self, name: str) -> m.GetAgentSchemaResponse:
         answers = self.schemas.get(name or "agent_0", self.schemas.get("any", [(0, 0)]))
         found = answers.pop(0) if len(answers) > 1 else answers[0]
         if isinstance(found, Exception):
             raise found
         named = "agent_0" if "any" in self.schemas else name
-        return GetAgentSchemaResponse(AgentSchema(named, ["joints", "base"], [], *found))
+        return m.GetAgentSchemaResponse(m.AgentSchema(named, ["joints", "base"], [], *found))
 
 
 @pytest.mark.parametrize(
@@ -177,13 +166,13 @@ def test_an_engine_that_refuses_its_own_terms_is_refused() -> None:
     spec = read_spec(script, Deadline(1))
     assert spec is not None
     negotiate_all(script, spec, Deadline(1))
-    script.verdict = NegotiateTaskResponse(False, "r needs a base")
+    script.verdict = m.NegotiateTaskResponse(False, "r needs a base")
     with pytest.raises(SpecError, match="r needs a base"):
         negotiate_all(script, spec, Deadline(1))
 
 
 def test_an_engine_without_agents_is_not_reachable_as_an_engine(serve: Serve, connect: Any) -> None:
-    empty = {"/hazel.rpc.AgentService/GetAgentSchema": lambda _: GetAgentSchemaResponse(AgentSchema())}
+    empty = {"/hazel.rpc.AgentService/GetAgentSchema": lambda _: m.GetAgentSchemaResponse(m.AgentSchema())}
     with pytest.raises(NotReachable, match="has no agent that could be stepped"):
         connect(serve(ScriptedEngine(services=empty), legacy=True), connect_timeout_s=5.0)
 
@@ -192,12 +181,12 @@ def _loading(serve: Serve, connect: Any, refusals: Iterable[str]) -> Any:
     """Return a client whose resets are refused with these texts, one after the other; "" is none."""
     texts = iter(refusals)
 
-    def answer(request: Any) -> SetResetOptionsResponse:
+    def answer(request: Any) -> m.SetResetOptionsResponse:
         refusal = next(texts)
-        return SetResetOptionsResponse(not refusal, refusal)
+        return m.SetResetOptionsResponse(not refusal, refusal)
 
     client = connect(serve(ScriptedEngine(services={SET_OPTIONS.name: answer}), legacy=True))
-    client.call(SET_OPTIONS, SetResetOptionsRequest(SimulationContract(terrain_type="flat")))
+    client.call(SET_OPTIONS, m.SetResetOptionsRequest(m.SimulationContract(terrain_type="flat")))
     return client
 
 

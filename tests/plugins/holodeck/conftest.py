@@ -15,19 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport import api
+from lucky_transport import messages as m
 from lucky_transport.config import load_settings
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
-from lucky_transport.messages import (
-    EntityId,
-    EntityInfo,
-    ListEntitiesRequest,
-    ListEntitiesResponse,
-    Quat,
-    SetEntityTransformRequest,
-    SetEntityTransformResponse,
-    Transform,
-    Vec3,
-)
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.testing.suite import every, zeros
@@ -65,7 +55,7 @@ class PlacedEngine(Engine):
             hold=hold,
         )
         self.resets = np.zeros(num_envs, int)
-        self.places = [Transform(Vec3(), Quat(w=1.0)) for _ in range(num_envs)]
+        self.places = [m.Transform(m.Vec3(), m.Quat(w=1.0)) for _ in range(num_envs)]
         self._ticks = np.zeros(num_envs)
         self._buffers: Buffers
 
@@ -76,16 +66,16 @@ class PlacedEngine(Engine):
             "/hazel.rpc.SceneService/SetEntityTransform": self._move,
         }
 
-    def _list(self, request: ListEntitiesRequest) -> ListEntitiesResponse:
-        return ListEntitiesResponse(
-            [EntityInfo(EntityId(env + 7), f"agent_{env}", place) for env, place in enumerate(self.places)]
+    def _list(self, request: m.ListEntitiesRequest) -> m.ListEntitiesResponse:
+        return m.ListEntitiesResponse(
+            [m.EntityInfo(m.EntityId(env + 7), f"agent_{env}", place) for env, place in enumerate(self.places)]
         )
 
-    def _move(self, request: SetEntityTransformRequest) -> SetEntityTransformResponse:
+    def _move(self, request: m.SetEntityTransformRequest) -> m.SetEntityTransformResponse:
         assert request.id is not None
         assert request.transform is not None
         self.places[request.id.id - 7] = request.transform
-        return SetEntityTransformResponse(True)
+        return m.SetEntityTransformResponse(True)
 
     def bind(self, buffers: Buffers) -> None:
         self._buffers = buffers

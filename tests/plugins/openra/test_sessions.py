@@ -14,21 +14,9 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 import grpc
 
-from lucky_transport import api
+from lucky_transport import api, errors
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import (
-    Busy,
-    ClosedError,
-    ConfigError,
-    LocalProtocolError,
-    NotReachable,
-    PeerDied,
-    PeerTimeout,
-    SpecError,
-    Unimplemented,
-    UnknownSession,
-)
 from lucky_transport.process import EngineProcess
 from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport_openra.bridge import Retry
@@ -94,7 +82,7 @@ def test_another_clients_session_that_is_started_over_ends_with_the_client_that_
 def test_ids_that_were_only_asked_for_are_forgotten(door: Any) -> None:
     for number in range(10):
         assert door.state(f"{number:012x}").phase == "gone"
-        with pytest.raises(UnknownSession):
+        with pytest.raises(errors.UnknownSession):
             door.advance(f"{number:012x}")
     assert door._known == {}
 
@@ -111,17 +99,17 @@ def test_a_sessions_state_follows_its_game(door: Any) -> None:
 _REFUSALS: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a look ahead": (
         lambda door: door.latest(door.create(), 0),
-        LocalProtocolError,
+        errors.LocalProtocolError,
         "stands still at tick 0; run or advance it",
     ),
     "an option": (
         lambda door: door.create(options={"cash": 3}),
-        SpecError,
+        errors.SpecError,
         "option 'cash' does not travel over the bridge",
     ),
-    "a map": (lambda door: door.create("moon"), SpecError, "no map 'moon'"),
-    "a session": (lambda door: door.advance("0123456789ab"), UnknownSession, "has no session '0123456789ab'"),
-    "a recording": (lambda door: door.create(record=True), Unimplemented, "has no recordings"),
+    "a map": (lambda door: door.create("moon"), errors.SpecError, "no map 'moon'"),
+    "a session": (lambda door: door.advance("0123456789ab"), errors.UnknownSession, "has no session '0123456789ab'"),
+    "a recording": (lambda door: door.create(record=True), errors.Unimplemented, "has no recordings"),
 }
 
 
@@ -142,7 +130,7 @@ def test_sessions_end_with_the_client_that_created_them(serve: Serve, sessions: 
     door.close()
     door.close()
     until(lambda: held(serving).ids() == [kept])
-    with pytest.raises(ClosedError):
+    with pytest.raises(errors.ClosedError):
         door.advance(kept)
 
 
@@ -173,10 +161,10 @@ def test_games_advanced_together_are_under_way_together(door: Any, monkeypatch: 
 
 def test_a_game_that_fails_keeps_no_other_from_its_ticks(door: Any) -> None:
     first, second = door.create(), door.create()
-    with pytest.raises(UnknownSession, match="has no session '0123456789ab'"):
+    with pytest.raises(errors.UnknownSession, match="has no session '0123456789ab'"):
         door.advance_all([AdvanceRequest(first), AdvanceRequest("0123456789ab"), AdvanceRequest(second, 2)])
     assert [door.advance(session_id, 0).ticks for session_id in (first, second)] == [1, 2]
-    with pytest.raises(ConfigError, match=f"session '{second}' is in two requests"):
+    with pytest.raises(errors.ConfigError, match=f"session '{second}' is in two requests"):
         door.advance_all([AdvanceRequest(second), AdvanceRequest(second)])
 
 
@@ -192,7 +180,7 @@ def test_orders_of_a_game_that_was_refused_are_given_when_it_is_asked_for_again(
 
     def refuse_twice(*arguments: Any, **options: Any) -> Any:
         if next(refusals, False):
-            raise Busy("all worker slots busy")
+            raise errors.Busy("all worker slots busy")
         return advance(*arguments, **options)
 
     monkeypatch.setattr(found, "advance", refuse_twice)
@@ -205,10 +193,10 @@ def test_orders_of_a_game_that_was_refused_are_given_when_it_is_asked_for_again(
 @pytest.mark.parametrize(
     ("retry", "fails", "within_s", "calls"),
     [
-        (Retry(first_wait_s=0.001), [Busy] * 3, 5, 4),
-        (Retry(attempts=3, first_wait_s=0.001), [Busy] * 3, 5, 3),
-        (Retry(first_wait_s=10), [Busy], 0.01, 1),
-        (Retry(), [PeerDied], 5, 1),
+        (Retry(first_wait_s=0.001), [errors.Busy] * 3, 5, 4),
+        (Retry(attempts=3, first_wait_s=0.001), [errors.Busy] * 3, 5, 3),
+        (Retry(first_wait_s=10), [errors.Busy], 0.01, 1),
+        (Retry(), [errors.PeerDied], 5, 1),
     ],
     ids=["in time", "too often", "too late", "another error"],
 )
@@ -257,7 +245,7 @@ def test_a_killed_engine_is_a_typed_error_at_once_and_a_new_one_is_found_again(s
             door.latest(session_id, 5)
         killer = threading.Timer(0.1, os.kill, (engine.pid, signal.SIGKILL))
         killer.start()
-        with pytest.raises(PeerDied):  # and no PeerTimeout
+        with pytest.raises(errors.PeerDied):  # and no PeerTimeout
             _go_on_for_ever(door, session_id, doing)
         killer.join()
         engine.stop()
@@ -274,9 +262,9 @@ def test_an_engine_that_does_not_answer_ends_the_wait_at_the_deadline(sessions: 
         door = sessions(engine.endpoints[0])
         session_id = door.create()
         suspend(engine.pid)
-        with pytest.raises(PeerTimeout, match=r"FastAdvance did not end within 0\.2 s"):
+        with pytest.raises(errors.PeerTimeout, match=r"FastAdvance did not end within 0\.2 s"):
             door.advance(session_id, 5, deadline=Deadline(0.2))
-        with pytest.raises(PeerTimeout, match=r"FastAdvance did not end within 0\.2 s"):
+        with pytest.raises(errors.PeerTimeout, match=r"FastAdvance did not end within 0\.2 s"):
             door.advance_all([AdvanceRequest(session_id, 5)], Deadline(0.2))
         os.kill(engine.pid, signal.SIGCONT)
         assert door.advance(session_id, 5).ticks >= 5
@@ -288,7 +276,7 @@ def test_an_engine_that_does_not_answer_ends_the_wait_at_the_deadline(sessions: 
 def test_an_address_without_an_engine_is_not_reachable() -> None:
     for service in ("bridge", "batch"):
         endpoint = Endpoint("openra", f"127.0.0.1:{free_port()}", (("service", service),))
-        with pytest.raises(NotReachable, match=r"no engine at openra://.*serve skirmish --endpoint openra"):
+        with pytest.raises(errors.NotReachable, match=r"no engine at openra://.*serve skirmish --endpoint openra"):
             api.connect(str(endpoint), connect_timeout_s=0.3)
 
 
@@ -297,7 +285,9 @@ def test_an_engine_without_our_batch_service_is_refused_with_the_remedy() -> Non
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        with pytest.raises(Unimplemented, match=f"has no batch service; .*openra://127.0.0.1:{port}.service=bridge"):
+        with pytest.raises(
+            errors.Unimplemented, match=f"has no batch service; .*openra://127.0.0.1:{port}.service=bridge"
+        ):
             api.connect(f"openra://127.0.0.1:{port}")
     finally:
         server.stop(None)
@@ -318,7 +308,7 @@ def test_an_engine_without_our_batch_service_is_refused_with_the_remedy() -> Non
 )
 def test_a_slip_in_an_endpoint_shows_where_it_was_made(query: str, text: str) -> None:
     endpoint = f"openra://127.0.0.1:1?{query}"
-    with pytest.raises(ConfigError, match=text):
+    with pytest.raises(errors.ConfigError, match=text):
         api.serve("skirmish", endpoint) if query.startswith(("rate", "planning")) else api.connect(endpoint)
 
 

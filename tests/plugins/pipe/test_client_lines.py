@@ -6,19 +6,8 @@ from typing import Any
 
 import pytest
 
+from lucky_transport import errors
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import (
-    Busy,
-    ClosedError,
-    ConfigError,
-    EngineFailed,
-    LocalProtocolError,
-    NotReachable,
-    PeerDied,
-    PeerTimeout,
-    RemoteProtocolError,
-    UnknownName,
-)
 from lucky_transport_pipe.experiment import ExperimentSession, Score, Started, StateUpdate
 from lucky_transport_pipe.instance import Instance
 
@@ -69,7 +58,7 @@ def test_an_unknown_experiment_raises_and_the_next_one_runs(playing: Playing) ->
             asked = pool.submit(instance.experiment, "crawl", [])
             assert engine.read() == "run crawl"
             engine.send('Error: Experiment name "crawl" was not recognized.')
-            with pytest.raises(UnknownName, match="not recognized"):
+            with pytest.raises(errors.UnknownName, match="not recognized"):
                 asked.result()
         begin(instance, engine)
 
@@ -78,7 +67,7 @@ def test_an_unknown_experiment_raises_and_the_next_one_runs(playing: Playing) ->
 def test_a_run_whose_answer_came_too_late_is_ended_before_the_next_one(playing: Playing, answer: str) -> None:
     with playing() as (instance, engine):
         for _ in range(2):  # as long as the engine is silent
-            with pytest.raises(PeerTimeout, match="sent nothing within"):
+            with pytest.raises(errors.PeerTimeout, match="sent nothing within"):
                 instance._conversation.start("crawl", Deadline(0.05))  # pyright: ignore[reportPrivateUsage]
         assert engine.read() == "run crawl"
         with ThreadPoolExecutor(1) as pool:
@@ -101,7 +90,7 @@ def test_an_error_ends_the_run_for_every_thread_that_waits_and_the_next_one_runs
         waiting = [pool.submit(experiment.session(number).state) for number in range(2)]
         engine.send("Error: out of data")
         for one in waiting:
-            with pytest.raises(EngineFailed, match="reports: out of data"):
+            with pytest.raises(errors.EngineFailed, match="reports: out of data"):
                 one.result()
         begin(instance, engine)
 
@@ -120,14 +109,14 @@ def test_what_no_honest_engine_says_is_an_error(playing: Playing, line: bytes) -
     with playing() as (instance, engine):
         experiment = begin(instance, engine)
         engine.connection.sendall(line + b"\r\n")
-        with pytest.raises(RemoteProtocolError, match="UTF-8" if b"\xff" in line else None):
+        with pytest.raises(errors.RemoteProtocolError, match="UTF-8" if b"\xff" in line else None):
             experiment.next()
 
 
 def test_a_silent_engine_is_waited_for_until_the_deadline_and_can_be_waited_for_again(playing: Playing) -> None:
     with playing() as (instance, engine):
         experiment = begin(instance, engine)
-        with pytest.raises(PeerTimeout, match=r"0\.05 s"):
+        with pytest.raises(errors.PeerTimeout, match=r"0\.05 s"):
             experiment.next(timeout_s=0.05)
         engine.send("0")
         assert experiment.next() == Started(0)
@@ -141,9 +130,9 @@ def test_an_engine_that_leaves_ends_every_wait_after_what_it_said(playing: Playi
         engine.close()
         assert [experiment.next() for _ in range(2)] == [Started(0), Score(0, 1.0)]
         for _ in range(2):
-            with pytest.raises(PeerDied, match=why):
+            with pytest.raises(errors.PeerDied, match=why):
                 experiment.next()
-        with pytest.raises(PeerDied):
+        with pytest.raises(errors.PeerDied):
             instance.experiment("cart_pole", [])
 
 
@@ -153,11 +142,13 @@ def test_quit_waits_for_the_engines_word_or_its_end(playing: Playing, answer: st
         quitting = pool.submit(instance.quit)
         assert engine.read() == "quit"
         assert not quitting.done()
-        with pytest.raises(ClosedError, match="told to quit"):
+        with pytest.raises(errors.ClosedError, match="told to quit"):
             instance.experiment("cart_pole", [])
         engine.send(answer) if answer else engine.close()
         quitting.result()
-        with pytest.raises(ClosedError if answer else PeerDied, match=None if answer else "closed the pipe or ended"):
+        with pytest.raises(
+            errors.ClosedError if answer else errors.PeerDied, match=None if answer else "closed the pipe or ended"
+        ):
             instance.experiment("cart_pole", [])
 
 
@@ -167,7 +158,7 @@ def test_closing_ends_a_wait_of_another_thread(playing: Playing) -> None:
         waiting = pool.submit(experiment.next)
         assert not waiting.done()
         instance.close()
-        with pytest.raises(ClosedError):
+        with pytest.raises(errors.ClosedError):
             waiting.result()
 
 
@@ -192,14 +183,16 @@ def test_each_session_may_have_a_thread_of_its_own(playing: Playing) -> None:
         engine.send("0 1", "1 2", "2 3", "END")
         assert [player.result() for player in players] == [list(range(20))] * 2
         assert [experiment.session(2).state()["n"] for _ in range(5)] == [9] * 5
-        with pytest.raises(ConfigError, match="session 3: this run has 0 to 2"):
+        with pytest.raises(errors.ConfigError, match="session 3: this run has 0 to 2"):
             experiment.session(3)
 
 
 def test_a_second_run_needs_the_first_ones_end(playing: Playing) -> None:
     with playing() as (instance, engine):
         begin(instance, engine)
-        with pytest.raises(LocalProtocolError, match="run is not possible in state 'running an experiment'; possible"):
+        with pytest.raises(
+            errors.LocalProtocolError, match="run is not possible in state 'running an experiment'; possible"
+        ):
             instance.experiment("cart_pole", [])
 
 
@@ -208,19 +201,19 @@ def test_wrong_init_data_is_refused_before_anything_is_sent(playing: Playing) ->
         for wrong in ("{", {"Angle": float("nan")}, {"Angle": object()}):
             with pytest.raises((ValueError, TypeError)):
                 instance.experiment("cart_pole", [{}, wrong])
-        with pytest.raises(ConfigError, match="no name of an experiment"):
+        with pytest.raises(errors.ConfigError, match="no name of an experiment"):
             instance.experiment("cart pole", [])
-        with pytest.raises(ConfigError, match="a setting is one line"):
+        with pytest.raises(errors.ConfigError, match="a setting is one line"):
             instance.set("x", "1\n2")
         instance.set("x", 1)
         assert engine.read() == "set x 1"
 
 
 def test_a_pipe_that_has_a_client_is_busy(playing: Playing) -> None:
-    with playing() as (instance, _), pytest.raises(Busy, match="has a client already, pid"):
+    with playing() as (instance, _), pytest.raises(errors.Busy, match="has a client already, pid"):
         Instance(instance.name, connect_timeout_s=0.1)
 
 
 def test_a_client_without_an_engine_is_not_reachable(name: str) -> None:
-    with pytest.raises(NotReachable, match=r"no engine came to pipe .* within 0\.05 s"):
+    with pytest.raises(errors.NotReachable, match=r"no engine came to pipe .* within 0\.05 s"):
         Instance(name, connect_timeout_s=0.05)

@@ -15,19 +15,9 @@ from typing import Any
 import pytest
 
 import lucky_transport
-from lucky_transport import api
+from lucky_transport import api, errors
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import (
-    Busy,
-    ClosedError,
-    ConfigError,
-    NotReachable,
-    PeerDied,
-    PeerTimeout,
-    TransportError,
-    Unimplemented,
-)
 from lucky_transport.process import EngineProcess
 from lucky_transport_pipe.address import path_of
 from lucky_transport_pipe.connection import PipeConnection
@@ -43,9 +33,9 @@ pytestmark = pytest.mark.usefixtures("forked_engines")
 
 def test_an_engine_at_a_pipe_is_no_batch_and_connect_names_what_is() -> None:
     for connect in (lucky_transport.connect, lambda endpoint: lucky_transport.make(endpoint=endpoint)):
-        with pytest.raises(Unimplemented, match=r"pipe\.instance\.Instance, or serve the engine at shm://"):
+        with pytest.raises(errors.Unimplemented, match=r"pipe\.instance\.Instance, or serve the engine at shm://"):
             connect("pipe://train")
-    with pytest.raises(ConfigError, match=r"'pipe' cannot start an engine by itself; .*shm"):
+    with pytest.raises(errors.ConfigError, match=r"'pipe' cannot start an engine by itself; .*shm"):
         lucky_transport.make("cartpole", transport="pipe")
 
 
@@ -84,14 +74,14 @@ def test_a_pipe_is_where_dotnet_puts_it(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("wrong", ["", "a/b", "x" * 200, "a\0b"])
 def test_a_name_that_makes_no_path_is_refused(wrong: str) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(errors.ConfigError):
         path_of(wrong)
 
 
 def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     place = tmp_path / "x"
     place.write_text("precious")
-    with pytest.raises(ConfigError, match="no socket is there"):
+    with pytest.raises(errors.ConfigError, match="no socket is there"):
         Instance(str(place))
     assert place.read_text() == "precious"
 
@@ -100,7 +90,7 @@ def test_a_place_where_another_program_listens_is_left_alone(name: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path_of(name))
         listener.listen(1)
-        with pytest.raises(Busy, match="another program listens"):
+        with pytest.raises(errors.Busy, match="another program listens"):
             Instance(name)
         with socket.socket(socket.AF_UNIX) as visitor:
             visitor.connect(path_of(name))
@@ -115,13 +105,13 @@ def test_an_endpoint_says_the_rules() -> None:
 
 @pytest.mark.parametrize("wrong", ["slots=0", "slots=a", "stepping=fast", "timeout_s=0", "timeout_s=nan", "color=red"])
 def test_a_wrong_rule_is_refused(wrong: str) -> None:
-    with pytest.raises(ConfigError, match=r"expected |there are slots, stepping, timeout_s"):
+    with pytest.raises(errors.ConfigError, match=r"expected |there are slots, stepping, timeout_s"):
         rules_of(Endpoint.parse(f"pipe://x?{wrong}"), 60.0)
 
 
 def test_a_client_that_may_open_no_more_files_says_so_and_leaves_nothing(name: str) -> None:
     for allowed in range(2):
-        with no_descriptors(allowed), pytest.raises(TransportError, match=r"too many open files.*ulimit -n"):
+        with no_descriptors(allowed), pytest.raises(errors.TransportError, match=r"too many open files.*ulimit -n"):
             PipeListener(name)
         PipeListener(name).close()
 
@@ -139,16 +129,16 @@ def ends() -> Generator[tuple[PipeConnection, PipeConnection]]:
 def test_closing_ends_a_wait_of_another_thread_and_refuses_everything_after_it(ends: Any) -> None:
     one, _ = ends
     call_later(one.close)
-    with pytest.raises(ClosedError):
+    with pytest.raises(errors.ClosedError):
         one.receive(Deadline(PATIENCE_S))
     for use in (lambda: one.receive(Deadline(0)), lambda: one.send(b"x", Deadline(0))):
-        with pytest.raises(ClosedError):
+        with pytest.raises(errors.ClosedError):
             use()
 
 
 def test_a_peer_that_takes_nothing_is_told_by_the_deadline(ends: Any) -> None:
     one, _ = ends
-    with pytest.raises(PeerTimeout, match=r"bytes within 0\.05 s"):
+    with pytest.raises(errors.PeerTimeout, match=r"bytes within 0\.05 s"):
         one.send(b"x" * (64 << 20), Deadline(0.05))
 
 
@@ -165,7 +155,7 @@ def test_two_sides_that_both_write_before_they_read_both_get_done(ends: Any) -> 
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(write_and_read, (one, other))) == [len(data)] * 2
-    with pytest.raises(PeerTimeout):
+    with pytest.raises(errors.PeerTimeout):
         one.receive(Deadline(0))
 
 
@@ -174,7 +164,7 @@ def test_a_forked_child_is_refused_and_its_parent_goes_on(ends: Any) -> None:
     one, other = ends
 
     def send() -> None:
-        with pytest.raises(ClosedError):
+        with pytest.raises(errors.ClosedError):
             one.send(b"child", Deadline(1))
 
     assert in_a_child(send)
@@ -199,7 +189,7 @@ def test_an_engine_that_ends_ends_a_run_and_the_next_one_comes(name: str, engine
         assert experiment.next() is not None
         assert isinstance(experiment.next(), StateUpdate)
         getattr(engine, end)()
-        with pytest.raises(PeerDied, match="closed the pipe or ended" if end == "kill" else None):
+        with pytest.raises(errors.PeerDied, match="closed the pipe or ended" if end == "kill" else None):
             experiment.next()
     with api.serve("cartpole", f"pipe://{name}"), Instance(name) as instance:
         assert instance.experiment("cart_pole", []).play(lambda _, state: None) == []
@@ -249,16 +239,16 @@ def test_a_killed_client_costs_the_engine_nothing(name: str, how: str, serving: 
     [
         (
             "import sys; sys.exit('no display')",
-            NotReachable,
+            errors.NotReachable,
             "ended before it came to pipe .*exit status 1.*no display",
         ),
         pytest.param(
             _COMES + "end.recv(100); sys.exit('out of memory')",
-            PeerDied,
+            errors.PeerDied,
             "its process: exit status 1.*out of memory",
             marks=pytest.mark.exhaustive,
         ),
-        ("", NotReachable, "cannot be started"),
+        ("", errors.NotReachable, "cannot be started"),
     ],
     ids=["before it comes", "later", "is none"],
 )
@@ -276,7 +266,7 @@ def test_an_engine_that_hangs_instead_of_quitting_is_killed(name: str) -> None:
     instance = Instance(name, [sys.executable, "-c", program])
     process = instance._process  # pyright: ignore[reportPrivateUsage]
     assert process is not None
-    with pytest.raises(TransportError):
+    with pytest.raises(errors.TransportError):
         instance.quit(timeout_s=0.2)
     assert not process.is_alive
     instance.close()

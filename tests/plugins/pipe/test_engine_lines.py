@@ -218,12 +218,8 @@ def test_a_warning_of_the_clients_is_logged(
 
 def heads(client: Any, count: int) -> list[str]:
     """Return what the next lines are: "0" a start notice, "0 {" a state, "0 #" a score."""
-    lines = [client.read() for _ in range(count)]
-    return [f"{head} {'{' if rest[0] == '{' else '#'}" if rest else head for head, _, rest in map(_parts, lines)]
-
-
-def _parts(line: str) -> tuple[str, str, str]:
-    return line.partition(" ")
+    parts = [client.read().partition(" ") for _ in range(count)]
+    return [f"{head} {'{' if rest[0] == '{' else '#'}" if rest else head for head, _, rest in parts]
 
 
 @pytest.mark.parametrize("stepping", ["independent", "barrier"])

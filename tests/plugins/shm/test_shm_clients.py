@@ -14,18 +14,8 @@ import pytest
 
 import lucky_transport
 import lucky_transport_shm.client as shm_client
-from lucky_transport import api
+from lucky_transport import api, errors
 from lucky_transport.engines.cartpole import CartPoleWorld, CartPoleWorlds
-from lucky_transport.errors import (
-    Busy,
-    ClosedError,
-    LocalProtocolError,
-    NotReachable,
-    PeerDied,
-    PeerTimeout,
-    RemoteProtocolError,
-    SpecError,
-)
 from lucky_transport.messages import SetStateRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
@@ -53,16 +43,18 @@ def test_an_engine_that_dies_while_a_second_client_connects_is_not_reachable(
             return connect_for_commands(*arguments)
 
         monkeypatch.setattr(shm_client, "CommandTransport", connect_after_the_death)
-        with pytest.raises(NotReachable, match="no engine listens"):
+        with pytest.raises(errors.NotReachable, match="no engine listens"):
             connect(name, connect_timeout_s=2)
 
 
 def test_a_second_client_in_the_same_process_may_not_step_either(name: str) -> None:
     with engine_process(name), connect(name), connect(name) as second:
         assert not second.capabilities.lockstep
-        with pytest.raises(Busy, match=f"pid {os.getpid()}; this one can send commands only; close that client first"):
+        with pytest.raises(
+            errors.Busy, match=f"pid {os.getpid()}; this one can send commands only; close that client first"
+        ):
             second.send(second.actions)
-        with pytest.raises(LocalProtocolError, match="without a send"):
+        with pytest.raises(errors.LocalProtocolError, match="without a send"):
             second.recv()
 
 
@@ -74,7 +66,7 @@ def test_a_second_client_that_does_not_see_the_engines_socket_is_told_to_share_i
         with monkeypatch.context() as there:
             there.setenv("XDG_RUNTIME_DIR", elsewhere)
             stack.enter_context(engine_process(name))
-        with connect(name), pytest.raises(Busy) as caught:
+        with connect(name), pytest.raises(errors.Busy) as caught:
             connect(name, connect_timeout_s=0.1)
     assert "has a client already, pid" in str(caught.value)
     assert f"/dev/shm/{name} is there and its engine lives" in str(caught.value)
@@ -89,7 +81,9 @@ def test_a_client_that_an_engine_does_not_let_in_keeps_nothing(name: str) -> Non
             suspend(process.pid)
         before = measure(name)
         try:
-            with pytest.raises(PeerTimeout, match=r", stopped\) did not let go of its last client .*`kill -CONT`"):
+            with pytest.raises(
+                errors.PeerTimeout, match=r", stopped\) did not let go of its last client .*`kill -CONT`"
+            ):
                 connect(name, connect_timeout_s=0.05)
         finally:
             os.kill(process.pid, signal.SIGCONT)
@@ -106,7 +100,7 @@ def test_a_forked_child_that_outlives_a_killed_engine_keeps_nobody_waiting(name:
             time.sleep(30)
             os._exit(0)
         process.kill()
-        with pytest.raises(PeerDied):
+        with pytest.raises(errors.PeerDied):
             client.step(client.actions)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -132,7 +126,7 @@ both_kinds = pytest.mark.parametrize("which", [0, 1], ids=["the driver", "a comm
 
 def test_a_message_beyond_the_limit_is_refused_and_the_next_call_works(name: str) -> None:
     with api.serve("toy", f"shm://{name}"), connect(name) as client:
-        with pytest.raises(SpecError, match="the limit is 4194304; send less, or raise max_message_bytes"):
+        with pytest.raises(errors.SpecError, match="the limit is 4194304; send less, or raise max_message_bytes"):
             client.call(SET_STATE, SetStateRequest(0, bytes(5 << 20)))
         assert client.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
 
@@ -170,7 +164,7 @@ def test_a_driver_that_has_left_can_be_followed_and_a_command_client_says_so(nam
         driver = connect(name)
         with connect(name) as observer:
             driver.close()
-            with pytest.raises(Busy, match="that one has left: connect again"):
+            with pytest.raises(errors.Busy, match="that one has left: connect again"):
                 observer.send(observer.actions)
             with connect(name) as next_driver:
                 assert reset(next_driver).seq == 1
@@ -182,7 +176,7 @@ def test_a_command_client_that_writes_garbage_is_dropped_alone(name: str, which:
     with api.serve("toy", f"shm://{name}", num_envs=2), clients(name, 3) as found:
         bad, good = found[which], found[2]
         bad._calls.pipe.try_push(b"\xff" * 60)
-        with pytest.raises((RemoteProtocolError, PeerDied)):
+        with pytest.raises((errors.RemoteProtocolError, errors.PeerDied)):
             bad.call(SCHEMA, SCHEMA.request())
         assert good.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
         assert reset(found[0]).seq == 1
@@ -216,9 +210,9 @@ def test_the_end_of_the_engine_is_told_to_whoever_waits(name: str, which: int) -
         client = stack.enter_context(clients(name, 2))[which]
         stopper = threading.Thread(target=lambda: (began.wait(PATIENCE_S), serving.stop()))
         stopper.start()
-        with pytest.raises((ClosedError, PeerDied)):
+        with pytest.raises((errors.ClosedError, errors.PeerDied)):
             client._calls.unary("/t/hang", b"", soon())
-        with pytest.raises((ClosedError, PeerDied)):
+        with pytest.raises((errors.ClosedError, errors.PeerDied)):
             client.call(SCHEMA, SCHEMA.request())
         stopper.join(PATIENCE_S)
 

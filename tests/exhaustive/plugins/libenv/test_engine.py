@@ -13,19 +13,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lucky_transport import api
+from lucky_transport import api, errors
 from lucky_transport.client import Client
 from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import (
-    ConfigError,
-    EngineFailed,
-    NotReachable,
-    PeerDied,
-    PeerTimeout,
-    SpecError,
-    Unimplemented,
-)
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.process import unique_name
 from lucky_transport.spec.batch_spec import BatchSpec
@@ -171,9 +162,9 @@ def test_what_a_shared_handle_cannot_do_is_refused_and_changes_nothing(sample: s
         engine.step(every(RESET))
         engine.step(None)
         before = buffers.observations.tobytes()
-        with pytest.raises(Unimplemented, match=r"env 2 alone cannot be reset amid its episode.*envs 0 to 3 as one"):
+        with pytest.raises(errors.Unimplemented, match=r"env 2 alone cannot be reset amid its episode.*0 to 3 as one"):
             engine.step(np.array([0, 0, RESET, 0], np.uint8))
-        with pytest.raises(Unimplemented, match="env 1 cannot hold while others step"):
+        with pytest.raises(errors.Unimplemented, match="env 1 cannot hold while others step"):
             engine.step(np.array([0, HOLD, 0, 0], np.uint8))
         assert buffers.observations.tobytes() == before
         engine.step(every(HOLD))
@@ -255,7 +246,7 @@ def test_seeds_that_cannot_be_kept_are_refused(sample: str, request_: SetSeedsRe
 
 
 def test_without_a_name_for_it_there_is_no_seed(sample: str) -> None:
-    with pytest.raises(SpecError, match="has no seeds; name the library's option"):
+    with pytest.raises(errors.SpecError, match="has no seeds; name the library's option"):
         made(sample, seed=1, libenv={})
 
 
@@ -278,7 +269,7 @@ def test_a_state_that_was_kept_can_be_returned_to(sample: str) -> None:
 
 @pytest.mark.parametrize("env", [-1, 4])
 def test_a_state_of_no_env_is_refused(sample: str, env: int) -> None:
-    with closing(made(sample, N)) as engine, pytest.raises(SpecError, match=f"env {env}: expected 0 to 3"):
+    with closing(made(sample, N)) as engine, pytest.raises(errors.SpecError, match=f"env {env}: expected 0 to 3"):
         engine.get_state(env)
 
 
@@ -288,12 +279,12 @@ def test_a_state_of_no_env_is_refused(sample: str, env: int) -> None:
 @pytest.mark.parametrize(
     ("values", "kind", "words"),
     [
-        ({"handle": 2}, ConfigError, "no 'handle'; did you mean 'handles'"),
-        ({"frobnicate": 2}, ConfigError, "it has handles, threads"),
-        ({"handles": 2.0}, SpecError, "expected int"),
-        ({"handles": True}, SpecError, "expected int"),
-        ({"seed_option": 1}, SpecError, "expected str"),
-        ([], SpecError, "expected a dict"),
+        ({"handle": 2}, errors.ConfigError, "no 'handle'; did you mean 'handles'"),
+        ({"frobnicate": 2}, errors.ConfigError, "it has handles, threads"),
+        ({"handles": 2.0}, errors.SpecError, "expected int"),
+        ({"handles": True}, errors.SpecError, "expected int"),
+        ({"seed_option": 1}, errors.SpecError, "expected str"),
+        ([], errors.SpecError, "expected a dict"),
     ],
 )
 def test_settings_that_are_none_are_refused(sample: str, values: Any, kind: type[Exception], words: str) -> None:
@@ -303,7 +294,7 @@ def test_settings_that_are_none_are_refused(sample: str, values: Any, kind: type
 
 @pytest.mark.parametrize(("num_envs", "values"), [(4, {"handles": 3}), (4, {"handles": 0}), (2, {"threads": 2})])
 def test_settings_that_do_not_fit_the_batch_are_refused(sample: str, num_envs: int, values: dict[str, Any]) -> None:
-    with pytest.raises(SpecError):
+    with pytest.raises(errors.SpecError):
         made(sample, num_envs, libenv=values)
 
 
@@ -377,10 +368,10 @@ def step_until_it_ends(env: VectorEnv) -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
-        ({"exit_at": 3}, PeerDied, "exit status 7.*sample: asked to.*at act 3"),
-        ({"crash_at": 3}, PeerDied, "signal SIGABRT.*sample: asked to.*at act 3"),
-        ({"lines_per_act": 1000, "exit_at": 5}, PeerDied, "to whoever listens"),  # more than a pipe holds
-        ({"hang_at": 3}, PeerTimeout, "within 0.5 s"),
+        ({"exit_at": 3}, errors.PeerDied, "exit status 7.*sample: asked to.*at act 3"),
+        ({"crash_at": 3}, errors.PeerDied, "signal SIGABRT.*sample: asked to.*at act 3"),
+        ({"lines_per_act": 1000, "exit_at": 5}, errors.PeerDied, "to whoever listens"),  # more than a pipe holds
+        ({"hang_at": 3}, errors.PeerTimeout, "within 0.5 s"),
     ],
     ids=["exit", "crash", "talkative", "hang"],
 )
@@ -396,9 +387,9 @@ def test_a_library_that_ends_its_process_or_hangs_is_an_error(
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
-        ({"pace": 1}, NotReachable, "exit status 1\n  sample: wrong type of option 'pace'"),
-        ({"exit_at": True}, NotReachable, "wrong type of option 'exit_at'"),
-        ({"makes_nothing": True}, EngineFailed, "libenv_make gave no env"),
+        ({"pace": 1}, errors.NotReachable, "exit status 1\n  sample: wrong type of option 'pace'"),
+        ({"exit_at": True}, errors.NotReachable, "wrong type of option 'exit_at'"),
+        ({"makes_nothing": True}, errors.EngineFailed, "libenv_make gave no env"),
     ],
 )
 def test_an_option_that_the_library_does_not_take_is_an_error_with_its_words(

@@ -7,27 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lucky_transport import errors
+from lucky_transport import messages as m
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
 from lucky_transport.engines.pendulum import PendulumEngine
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import (
-    LocalProtocolError,
-    PeerTimeout,
-    SpecError,
-    TransportError,
-    Unimplemented,
-    UnknownName,
-)
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages import (
-    GetJointStateRequest,
-    GetJointStateResponse,
-    GetMujocoInfoRequest,
-    SetSeedsRequest,
-    StreamCameraRequest,
-)
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Transport
@@ -45,7 +32,7 @@ LONG = 300_000
 
 def begun(client: Transport) -> Transport:
     """Return the client after some steps, the same for each client."""
-    client.call(SEEDS, SetSeedsRequest(list(range(NUM_ENVS))))
+    client.call(SEEDS, m.SetSeedsRequest(list(range(NUM_ENVS))))
     client.step(np.zeros((NUM_ENVS, 1), np.float32), np.full(NUM_ENVS, RESET, np.uint8))
     for torque in (1.0, -2.0, 0.5):
         client.step(np.full((NUM_ENVS, 1), torque, np.float32))
@@ -69,83 +56,86 @@ def expected() -> Iterator[Transport]:
 
 @pytest.mark.parametrize("robot", ["", "agent_0", "agent_3", "agent_4", "agent_-1", "nobody", "Übermut"])
 def test_a_command_is_answered_as_in_python(actual: Transport, expected: Transport, robot: str) -> None:
-    request = GetJointStateRequest(robot)
+    request = m.GetJointStateRequest(robot)
     assert actual.call(JOINTS, request) == expected.call(JOINTS, request)
 
 
 @pytest.mark.parametrize(
     "request_",
-    [SetSeedsRequest([1]), SetSeedsRequest([1, 2, 3, 2**64 - 1], b"\1\0"), SetSeedsRequest([0] * 4, b"\1" * 4)],
+    [m.SetSeedsRequest([1]), m.SetSeedsRequest([1, 2, 3, 2**64 - 1], b"\1\0"), m.SetSeedsRequest([0] * 4, b"\1" * 4)],
 )
 def test_seeds_are_taken_or_refused_as_in_python(
-    actual: Transport, expected: Transport, request_: SetSeedsRequest
+    actual: Transport, expected: Transport, request_: m.SetSeedsRequest
 ) -> None:
     assert actual.call(SEEDS, request_) == expected.call(SEEDS, request_)
 
 
 def test_messages_that_are_longer_than_a_record_travel_in_fragments(actual: Transport) -> None:
-    answer = actual.call(JOINTS, GetJointStateRequest("x" * LONG))
-    assert answer == GetJointStateResponse(False, f"no robot '{'x' * LONG}'")
+    answer = actual.call(JOINTS, m.GetJointStateRequest("x" * LONG))
+    assert answer == m.GetJointStateResponse(False, f"no robot '{'x' * LONG}'")
 
 
 def test_a_message_beyond_the_limit_is_refused_by_itself(engine: KitEngine) -> None:
     with engine.connect(max_message_bytes=16 << 20) as client:
-        with pytest.raises(SpecError, match="the limit is 4194304"):
-            client.call(JOINTS, GetJointStateRequest("x" * (5 << 20)))
-        assert client.call(JOINTS, GetJointStateRequest()).success
+        with pytest.raises(errors.SpecError, match="the limit is 4194304"):
+            client.call(JOINTS, m.GetJointStateRequest("x" * (5 << 20)))
+        assert client.call(JOINTS, m.GetJointStateRequest()).success
 
 
 def test_many_commands_at_once_are_all_answered(actual: Transport) -> None:
-    begun = [actual.begin(JOINTS, GetJointStateRequest(f"agent_{i % 6}")) for i in range(500)]
+    begun = [actual.begin(JOINTS, m.GetJointStateRequest(f"agent_{i % 6}")) for i in range(500)]
     assert [one.result().success for one in begun] == [i % 6 < NUM_ENVS for i in range(500)]
 
 
 def test_a_method_without_a_handler_is_unimplemented(actual: Transport) -> None:
     with pytest.raises(
-        Unimplemented, match=r"engine 'pendulum' does not implement /hazel.rpc.MujocoService/GetMujocoInfo"
+        errors.Unimplemented, match=r"engine 'pendulum' does not implement /hazel.rpc.MujocoService/GetMujocoInfo"
     ):
-        actual.call(method("MujocoService/GetMujocoInfo"), GetMujocoInfoRequest())
+        actual.call(method("MujocoService/GetMujocoInfo"), m.GetMujocoInfoRequest())
 
 
 # streams
 
 
 def test_a_stream_ends_where_its_handler_ends_it(actual: Transport, expected: Transport) -> None:
-    request = GetJointStateRequest("nobody")
+    request = m.GetJointStateRequest("nobody")
     with actual.stream(STREAM_JOINTS, request) as ours, expected.stream(STREAM_JOINTS, request) as theirs:
         assert list(ours) == list(theirs)
 
 
 def test_a_stream_shows_the_world_between_the_steps(actual: Transport) -> None:
-    with actual.stream(STREAM_JOINTS, GetJointStateRequest("agent_1")) as stream:
+    with actual.stream(STREAM_JOINTS, m.GetJointStateRequest("agent_1")) as stream:
         seen = [next(stream)]
         for _ in range(2000):
             actual.step(np.ones((NUM_ENVS, 1), np.float32))
         seen.append(until(lambda: _other(next(stream), seen[0])))
     assert seen[0] != seen[1]
-    assert actual.call(JOINTS, GetJointStateRequest()).success
+    assert actual.call(JOINTS, m.GetJointStateRequest()).success
 
 
-def _other(state: GetJointStateResponse, last: GetJointStateResponse) -> GetJointStateResponse | None:
+def _other(state: m.GetJointStateResponse, last: m.GetJointStateResponse) -> m.GetJointStateResponse | None:
     return state if state != last else None
 
 
 def test_a_stream_ends_by_its_deadline(actual: Transport) -> None:
-    with actual.stream(STREAM_JOINTS, GetJointStateRequest(), Deadline(0.1)) as stream, pytest.raises(PeerTimeout):
+    with (
+        actual.stream(STREAM_JOINTS, m.GetJointStateRequest(), Deadline(0.1)) as stream,
+        pytest.raises(errors.PeerTimeout),
+    ):
         list(stream)
 
 
 def test_a_stream_that_its_client_does_not_read_holds_up_neither_steps_nor_commands(actual: Transport) -> None:
-    request = StreamCameraRequest(name="front", target_fps=1000)
+    request = m.StreamCameraRequest(name="front", target_fps=1000)
     with actual.stream(CAMERA, request):
         for _ in range(50):
             actual.step(np.zeros((NUM_ENVS, 1), np.float32))
-        assert actual.call(JOINTS, GetJointStateRequest()).success
+        assert actual.call(JOINTS, m.GetJointStateRequest()).success
 
 
 def test_one_that_is_no_stream_is_not_opened_as_one(actual: Transport) -> None:
-    with pytest.raises(LocalProtocolError):
-        actual.call(STREAM_JOINTS, GetJointStateRequest())
+    with pytest.raises(errors.LocalProtocolError):
+        actual.call(STREAM_JOINTS, m.GetJointStateRequest())
 
 
 # images
@@ -153,12 +143,15 @@ def test_one_that_is_no_stream_is_not_opened_as_one(actual: Transport) -> None:
 
 @pytest.mark.parametrize("name", ["nope", "agent_4/front", "agent_1/nope", "front/agent_0"])
 def test_a_camera_that_is_none_is_refused_as_in_python(actual: Transport, expected: Transport, name: str) -> None:
-    errors: list[str] = []
+    said: list[str] = []
     for client in (actual, expected):
-        with client.stream(CAMERA, StreamCameraRequest(name=name)) as stream, pytest.raises(UnknownName) as refused:
+        with (
+            client.stream(CAMERA, m.StreamCameraRequest(name=name)) as stream,
+            pytest.raises(errors.UnknownName) as refused,
+        ):
             next(stream)
-        errors.append(str(refused.value))
-    assert errors == [f"no camera '{name}'; there are agent_0/front to agent_3/front"] * 2
+        said.append(str(refused.value))
+    assert said == [f"no camera '{name}'; there are agent_0/front to agent_3/front"] * 2
 
 
 def test_render_shows_each_env_as_in_python(engine: KitEngine) -> None:
@@ -175,7 +168,7 @@ def test_render_shows_each_env_as_in_python(engine: KitEngine) -> None:
 def test_images_are_those_of_python_and_lie_beside_the_segment(
     engine: KitEngine, actual: Transport, expected: Transport, copy: bool
 ) -> None:
-    request = StreamCameraRequest(name="agent_2/front", target_fps=500)
+    request = m.StreamCameraRequest(name="agent_2/front", target_fps=500)
     with expected.stream(CAMERA, request) as stream:
         picture = bytes(next(stream).data)
     with actual.stream(CAMERA, request, copy=copy) as stream:
@@ -189,22 +182,22 @@ def test_images_are_those_of_python_and_lie_beside_the_segment(
 
 
 def test_the_files_of_a_client_that_leaves_in_the_middle_go_with_it(engine: KitEngine, actual: Transport) -> None:
-    streams = [actual.stream(CAMERA, StreamCameraRequest(target_fps=500), copy=False) for _ in range(3)]
+    streams = [actual.stream(CAMERA, m.StreamCameraRequest(target_fps=500), copy=False) for _ in range(3)]
     for stream in streams:
         next(stream)
     actual.close()
     until_none_left(lambda: list(SHM.glob(f"{engine.name}.images.*")))
     with engine.connect() as again:
-        assert again.call(JOINTS, GetJointStateRequest()).success
+        assert again.call(JOINTS, m.GetJointStateRequest()).success
 
 
 def test_an_engine_that_is_stopped_tells_those_who_wait(pendulum: list[str]) -> None:
     with KitEngine(pendulum, unique_name()) as engine:
         client = engine.connect()
-        stream = client.stream(STREAM_JOINTS, GetJointStateRequest())
+        stream = client.stream(STREAM_JOINTS, m.GetJointStateRequest())
         next(stream)
         engine.process.terminate()
-        with pytest.raises(TransportError, match=r"closing|ended|closed"):
+        with pytest.raises(errors.TransportError, match=r"closing|ended|closed"):
             list(stream)
         client.close()
         # `close` would send a second signal, which ends an engine that is in the middle of its own end.
