@@ -63,22 +63,6 @@ def test_each_frame_is_shown_while_the_device_is_busy(
         assert wrong == 0
 
 
-@pytest.mark.parametrize("obs_size", [SMALL, LARGE], ids=["few", "many"])
-@pytest.mark.parametrize("frames", [HOST, DEVICE, ORDERED])
-def test_a_copy_is_right_although_the_engine_goes_on_before_anything_waits_for_it(
-    gpu: Gpu, frames: str, obs_size: int, slots: int
-) -> None:
-    with both(gpu, frames, obs_size, slots=slots) as (env, same):
-        held: list[tuple[Any, Any]] = []
-        for step in range(gpu.times(400)):
-            gpu.busy()
-            expected = same.step(actions_at(step))[0]
-            env.step(actions_at(step))
-            held.append((env.observations_torch("cuda"), expected))
-        for tensor, shown in held:
-            np.testing.assert_array_equal(tensor.cpu().numpy(), shown)
-
-
 def test_a_frame_is_copied_while_the_next_step_is_under_way(gpu: Gpu) -> None:
     options = {"num_envs": NUM_ENVS, "options": {"obs_size": LARGE}, "observation_slots": 2}
     with (

@@ -1,13 +1,10 @@
 """What a program left open is closed while its interpreter shuts down: without an import, and without a word."""
 
-import subprocess
-import sys
-
 import pytest
 
 from lucky_transport import api
 from lucky_transport.process import unique_name
-from tests.support.waiting import PATIENCE_S
+from tests.support.command import python
 
 _PREPARE = """
 import asyncio, atexit, builtins, os, sys
@@ -51,8 +48,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_what_was_left_open_imports_nothing_and_says_nothing_at_the_interpreters_end(program: str) -> None:
     with api.serve("echo", f"shm://{unique_name()}") as serving:
-        command = [sys.executable, "-c", _PREPARE + PROGRAMS[program], str(serving.endpoints[0])]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        ran = python("-c", _PREPARE + PROGRAMS[program], serving.endpoints[0])
     assert (ran.stdout, ran.stderr, ran.returncode) == ("", "", 0)
 
 
@@ -75,7 +71,6 @@ if sys.argv[1] == "within a stream":
 @pytest.mark.parametrize("when", ["after a step", "after an image", "within a stream"])
 def test_an_env_in_process_that_is_not_closed_leaves_no_word_at_exit(when: str, renderer: str) -> None:
     pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
-    command = [sys.executable, "-c", IN_PROCESS, when, renderer]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = python("-c", IN_PROCESS, when, renderer, timeout=120)
     words = [line for line in done.stderr.splitlines() if not line.startswith("no OpenGL works here")]
     assert (done.returncode, done.stdout, words) == (0, "", [])

@@ -7,8 +7,6 @@ import json
 import os
 import re
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -23,6 +21,7 @@ from lucky_transport.errors import ConfigError, EngineFailed, NotReachable, Tran
 from lucky_transport.serving import Server
 from lucky_transport.shm.files.lockfile import DIRECTORY
 from tests.plugins.failing_starts import no_threads
+from tests.support.command import python
 from tests.support.resources import free_port
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
@@ -40,15 +39,9 @@ def runtime() -> Iterator[Path]:
 
 def failures(runtime: Path, fault: str, prefix: str, engine: str, *endpoints: str) -> list[dict[str, Any]]:
     """Return what `tests.plugins.failing_starts` prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.plugins.failing_starts", fault, prefix, engine, *endpoints],
-        cwd=ROOT,
-        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)},
-        capture_output=True,
-        text=True,
-        timeout=6 * PATIENCE_S,
-        check=False,
-    )
+    command = ("-m", "tests.plugins.failing_starts", fault, prefix, engine, *endpoints)
+    environ = os.environ | {"XDG_RUNTIME_DIR": str(runtime)}
+    done = python(*command, cwd=ROOT, env=environ, timeout=6 * PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -1,6 +1,5 @@
 """What is generated from the `.proto` files is committed, and what cannot be generated is refused."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed: pip ins
 
 import generate
 from generators.classes import ProtoError, render, render_world
+from tests.support.command import python
 
 GENERATOR = Path(generate.__file__)
 HEAD = 'syntax = "proto3";\npackage p;\n'
@@ -23,8 +23,7 @@ service EchoService {
 
 
 def test_the_committed_files_are_those_that_the_generator_writes() -> None:
-    command = [sys.executable, str(GENERATOR), "--check"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = python(GENERATOR, "--check", timeout=100)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 

@@ -5,9 +5,6 @@
 
 import importlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,7 +17,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import Message
 
 from lucky_transport_grpc import _pb
-from tests.support.waiting import PATIENCE_S
+from tests.support.command import python
 
 LEGACY_FILES = [name for name in _pb.FILES if not name.startswith("lucky_")]
 GENERATED = "luckyrobots.grpc.generated"
@@ -192,15 +189,7 @@ def test_the_batch_service_has_what_a_batch_needs() -> None:
 
 
 def _run(program: str) -> str:
-    """Return what `program` prints in a fresh interpreter with this one's import path; it must succeed."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    """Return what `program` prints in a fresh interpreter; it must succeed."""
+    done = python("-c", program)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -159,20 +159,6 @@ def test_loops_in_several_threads_each_have_their_own_client(endpoint: str) -> N
     assert results == [53] * 4
 
 
-async def test_calls_of_the_loop_and_steps_go_on_side_by_side(endpoint: str) -> None:
-    async with lucky_transport.connect_async(endpoint) as client:
-        transport = client.transport
-        stepping = asyncio.create_task(asyncio.to_thread(_step, transport, 300))
-        while not stepping.done():
-            assert (await client.agent.get_schema()).schema is not None
-            await client.batch.set_seeds()
-        assert await stepping == 300
-
-
-def _step(transport: Any, count: int) -> int:
-    return [transport.step(transport.actions).seq for _ in range(count)][-1]
-
-
 async def test_images_come_as_bytes_or_as_views(endpoint: str) -> None:
     async with lucky_transport.connect_async(endpoint) as client:
         copies = [frame async for frame in client.camera.stream("front")]

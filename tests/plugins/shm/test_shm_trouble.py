@@ -96,10 +96,9 @@ def test_a_client_that_knows_only_the_original_plan_steps_the_engine(name: str) 
 def test_garbage_in_the_command_ring_ends_the_commands_and_stepping_goes_on(name: str) -> None:
     with api.serve("toy", f"shm://{name}", num_envs=2), connect(name) as client:
         reset(client)
-        ring = client._segment.layout["ring_c2s"].offset
-        with (SHM / name).open("r+b") as file, mmap(file.fileno(), 0) as memory:
-            memory[ring + 256 : ring + 512] = b"\xff" * 256
-            struct.pack_into("<I", memory, ring, 64)
+        memory, ring = client._segment.mapping, client._segment.layout["ring_c2s"].offset
+        memory[ring + 256 : ring + 512] = b"\xff" * 256
+        struct.pack_into("<I", memory, ring, 64)
         for _ in range(20):
             client.step(client.actions)
         for _ in range(2):

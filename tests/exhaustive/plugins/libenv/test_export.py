@@ -18,7 +18,7 @@ from lucky_transport.shm.segment import segment_files
 from lucky_transport.spec.composite import views
 from lucky_transport_libenv.export.build import build
 from tests.plugins.libenv.conftest import bound, made
-from tests.support.command import invoke
+from tests.support.command import invoke, python
 from tests.support.waiting import PATIENCE_S, until
 
 HERE = Path(__file__).parents[3] / "plugins" / "libenv"
@@ -153,8 +153,7 @@ def host(toy: str, what: str = "") -> subprocess.Popen[str]:
 
 def hosted(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Return how a host ended."""
-    command, environ = [sys.executable, "-c", program, *arguments], os.environ | environment
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return python("-c", program, *arguments, env=os.environ | environment)
 
 
 def engine_of(client: subprocess.Popen[str]) -> Any:

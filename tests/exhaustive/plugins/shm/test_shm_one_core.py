@@ -4,11 +4,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.command import python
 from tests.support.waiting import PATIENCE_S
 
 #: Counts the yields of all processes that it is loaded into, in a file that they share.
@@ -77,9 +77,7 @@ def test_two_sides_on_one_core_sleep_at_once_and_give_each_other_their_turns(tmp
     counts.write_bytes(bytes(8))
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source], check=True, timeout=PATIENCE_S)
     variables = {**os.environ, "LD_PRELOAD": str(library), "YIELDS": str(counts)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=variables, capture_output=True, text=True, timeout=10 * PATIENCE_S
-    )
+    done = python("-c", PROGRAM, env=variables, timeout=10 * PATIENCE_S)
     assert done.returncode == 0, done.stderr
     sleeps, yields = map(int, re.findall(r"\d+", done.stdout))
     # Where the kernel lets the side that is woken run at once, the other one needs no sleep.
