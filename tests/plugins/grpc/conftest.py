@@ -128,9 +128,3 @@ def stub(serve: object) -> Generator[Callable[[Serving], Stub]]:
 def raw(serve: Serve, stub: Callable[[Serving], Stub]) -> Stub:
     """A `Stub` for a toy of two envs."""
     return stub(serve())
-
-
-@pytest.fixture
-def zeros() -> Callable[[Transport], Any]:
-    """Actions of zeros for a transport."""
-    return lambda transport: np.zeros(transport.spec.action_shape, transport.spec.action.dtype)

@@ -19,7 +19,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.messages.methods import method
 from lucky_transport.spec.batch_spec import ArraySpec
-from lucky_transport.testing.suite import open_reference, outcome_when
+from lucky_transport.testing.suite import open_reference, outcome_when, zeros
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport_grpc import client as grpc_client
 from tests.plugins.grpc.conftest import Serve
@@ -55,7 +55,7 @@ def test_frames_too_large_for_a_blocking_call_are_the_same(
         assert first_difference(record_frames(client, moves), record_frames(reference, moves)) is None
 
 
-def test_frames_beyond_grpcs_own_limit_travel(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_frames_beyond_grpcs_own_limit_travel(serve: Serve, connect: Any) -> None:
     client = connect(serve(num_envs=700, obs_size=2000), "batch")
     assert client.step(zeros(client)).observations.nbytes == 700 * 2000 * 4
 
@@ -101,7 +101,7 @@ def test_a_server_that_does_not_speak_grpc_is_given_up_at_the_deadline() -> None
             grpc_client.connect(endpoint, Settings(connect_timeout_s=0.3))
 
 
-def test_an_engine_that_starts_a_little_later_is_met(connect: Any, zeros: Any) -> None:
+def test_an_engine_that_starts_a_little_later_is_met(connect: Any) -> None:
     with api.serve("toy", "grpc://127.0.0.1:0") as early:
         endpoint = early.endpoints[0]
     opened: list[Any] = []
@@ -167,7 +167,7 @@ def test_a_discrete_observation_is_small_enough_for_the_agent_service(serve: Ser
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_expired_deadline_sends_the_step_all_the_same(serve: Serve, connect: Any, zeros: Any, service: str) -> None:
+def test_an_expired_deadline_sends_the_step_all_the_same(serve: Serve, connect: Any, service: str) -> None:
     client = connect(serve(num_envs=1, step_delay_s=0.1), service)
     with pytest.raises(errors.PeerTimeout, match=r"within 0 s.*LUCKY_STEP_TIMEOUT_S"):
         client.step(zeros(client), None, Deadline(0.0))
@@ -187,9 +187,7 @@ def test_closing_ends_although_grpc_never_answers(serve: Serve, connect: Any, mo
 
 @pytest.mark.parametrize("first", SERVICES)
 @pytest.mark.parametrize("second", SERVICES)
-def test_a_second_driver_learns_which_client_drives(
-    serve: Serve, connect: Any, zeros: Any, first: str, second: str
-) -> None:
+def test_a_second_driver_learns_which_client_drives(serve: Serve, connect: Any, first: str, second: str) -> None:
     serving = serve(idle_s=0.0)
     driver, other = connect(serving, first), connect(serving, second)
     driver.step(zeros(driver))
@@ -203,7 +201,7 @@ def test_a_second_driver_learns_which_client_drives(
     assert other.step(zeros(other)).seq == 1
 
 
-def test_a_legacy_client_that_does_nothing_is_replaced(serve: Serve, connect: Any, stub: Any, zeros: Any) -> None:
+def test_a_legacy_client_that_does_nothing_is_replaced(serve: Serve, connect: Any, stub: Any) -> None:
     serving = serve(idle_s=0.0)
     legacy = stub(serving)
     legacy.call("Step")
@@ -216,7 +214,7 @@ def test_a_legacy_client_that_does_nothing_is_replaced(serve: Serve, connect: An
 # --- a chunked exchange that fails half way ---
 
 
-def test_an_engine_failure_in_the_middle_of_an_exchange_ends_it(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_an_engine_failure_in_the_middle_of_an_exchange_ends_it(serve: Serve, connect: Any) -> None:
     client = connect(serve(ScriptedEngine(300, fail_at=2)), "agent")  # 300 agents are two exchanges of the server
     with pytest.raises(errors.EngineFailed, match="asked to fail at step 2"):
         client.step(zeros(client))
@@ -252,7 +250,7 @@ def test_reset_options_begun_at_an_engine_without_the_batch_service_stay_with_th
         client.begin(row, row.request(options_json='{"a": 1}'), None)
 
 
-def test_closing_releases_the_lease_and_the_threads(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_closing_releases_the_lease_and_the_threads(serve: Serve, connect: Any) -> None:
     serving, before = serve(), set(threads_of("channel_spin"))
     client = connect(serving)
     client.step(zeros(client))
@@ -261,7 +259,7 @@ def test_closing_releases_the_lease_and_the_threads(serve: Serve, connect: Any, 
     until_none_left(lambda: set(threads_of("channel_spin")) - before)
 
 
-def test_closing_ends_a_wait_in_another_thread(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_closing_ends_a_wait_in_another_thread(serve: Serve, connect: Any) -> None:
     resume = threading.Event()
     client = connect(serve(ScriptedEngine(on_step=lambda control: resume.wait(PATIENCE_S))))
     client.send(zeros(client))
@@ -270,7 +268,7 @@ def test_closing_ends_a_wait_in_another_thread(serve: Serve, connect: Any, zeros
     assert found == "ClosedError: the transport is closed; connect again"
 
 
-def test_a_frame_out_of_order_is_refused(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_a_frame_out_of_order_is_refused(serve: Serve, connect: Any) -> None:
     client = connect(serve(), "batch")
     client.step(zeros(client))
     client._exchange._frame_seq += 1

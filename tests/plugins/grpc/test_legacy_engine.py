@@ -14,7 +14,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
 from lucky_transport.errors import EngineFailed, NotReachable, PeerTimeout, SpecError, Unimplemented
 from lucky_transport.messages.methods import Method, method
-from lucky_transport.testing.suite import every, open_reference
+from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport_grpc.legacy_spec import negotiate_all, read_spec
 from tests.plugins.grpc.conftest import Serve
@@ -63,7 +63,7 @@ def test_reset_options_other_than_a_contract_are_refused(serve: Serve, connect: 
         client.call(SET_OPTIONS, m.SetResetOptionsRequest(None, '{"noise": 1}'))
 
 
-def test_a_contract_travels_in_each_reset_from_then_on(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_a_contract_travels_in_each_reset_from_then_on(serve: Serve, connect: Any) -> None:
     contracts: list[Any] = []
 
     def note(request: m.SetResetOptionsRequest) -> m.SetResetOptionsResponse:
@@ -80,14 +80,14 @@ def test_a_contract_travels_in_each_reset_from_then_on(serve: Serve, connect: An
     assert contracts == [contract, contract]
 
 
-def test_clients_that_cannot_attach_share_the_engine(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_clients_that_cannot_attach_share_the_engine(serve: Serve, connect: Any) -> None:
     serving = serve(legacy=True)
     first, second = connect(serving), connect(serving)
     assert [client.step(zeros(client)).seq for client in (first, second, first)] == [1, 1, 2]
     assert serving.host.agents.lease.leases == 1
 
 
-def test_a_refused_step_is_an_engine_failure_with_the_agents_name(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_a_refused_step_is_an_engine_failure_with_the_agents_name(serve: Serve, connect: Any) -> None:
     client = connect(serve(num_envs=2, legacy=True))
     client._exchange._names[1] = "agent_9"
     with pytest.raises(EngineFailed, match="agent_1 did not step: no agent 'agent_9'"):
@@ -190,20 +190,20 @@ def _loading(serve: Serve, connect: Any, refusals: Iterable[str]) -> Any:
     return client
 
 
-def test_a_reset_that_comes_too_early_is_tried_again(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_a_reset_that_comes_too_early_is_tried_again(serve: Serve, connect: Any) -> None:
     refusals = iter(["External agents not ready yet", ""])
     client = _loading(serve, connect, refusals)
     assert np.any(client.step(zeros(client), every(client, RESET)).observations)
     assert next(refusals, None) is None
 
 
-def test_a_scene_that_loads_for_too_long_is_a_timeout(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_a_scene_that_loads_for_too_long_is_a_timeout(serve: Serve, connect: Any) -> None:
     client = _loading(serve, connect, repeat("External agents not ready yet"))
     with pytest.raises(PeerTimeout, match=r"0\.5 s"):
         client.step(zeros(client), every(client, RESET), Deadline(0.5))
 
 
-def test_a_reset_that_is_refused_for_good_names_the_agent_and_why(serve: Serve, connect: Any, zeros: Any) -> None:
+def test_a_reset_that_is_refused_for_good_names_the_agent_and_why(serve: Serve, connect: Any) -> None:
     client = _loading(serve, connect, ["no such terrain", ""])
     with pytest.raises(EngineFailed, match="agent_0 was not reset: no such terrain"):
         client.step(zeros(client), every(client, RESET))

@@ -19,6 +19,7 @@ import grpc
 
 from lucky_transport.errors import Busy
 from lucky_transport.serving import Serving
+from lucky_transport.testing.suite import zeros
 from lucky_transport_grpc import _pb
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc/net/tcp here")
@@ -79,7 +80,7 @@ def test_calls_of_many_programs_come_one_after_the_other(serving: Serving, stub:
 
 @pytest.mark.exhaustive
 def test_a_client_that_attaches_gets_the_engine_when_the_last_connection_has_ended(
-    serving: Serving, stub: Any, connect: Any, zeros: Any, other_program: Callable[[], str]
+    serving: Serving, stub: Any, connect: Any, other_program: Callable[[], str]
 ) -> None:
     one, two = stub(serving), stub(serving)
     one.call("Step")
@@ -97,10 +98,8 @@ def test_a_client_that_attaches_gets_the_engine_when_the_last_connection_has_end
 
 def test_a_step_that_is_cancelled_while_it_waits_is_not_done(serving: Serving, stub: Any) -> None:
     first, second = stub(serving), stub(serving)
-    found = _pb.methods()[STEP]
-    step = second.channel.unary_unary(STEP, found.request.SerializeToString, found.response.FromString)
     with serving.host.between_steps():
-        waiting = step.future(found.request(agent_name="agent_0", actions=[0, 0]), timeout=PATIENCE_S)
+        waiting = second.start("Step", agent_name="agent_0", actions=[0, 0])
         until(lambda: serving.host.lock.waiters)
         waiting.cancel()
         assert waiting.cancelled()

@@ -19,6 +19,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport.errors import PeerDied
 from lucky_transport.serving import Serving
+from lucky_transport.testing.suite import zeros
 from tests.plugins.grpc.conftest import Serve
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, until
@@ -52,7 +53,7 @@ def test_an_address_that_is_nobodys_or_anothers_is_an_error(serve: Serve, endpoi
         serve(endpoint=endpoint)
 
 
-def test_a_unix_socket_serves_and_is_gone_afterwards(connect: Any, tmp_path: Path, zeros: Any) -> None:
+def test_a_unix_socket_serves_and_is_gone_afterwards(connect: Any, tmp_path: Path) -> None:
     path = tmp_path / "engine.sock"
     with api.serve("toy", f"grpc+unix://{path}") as serving:
         assert str(serving.endpoints[0]) == f"grpc+unix://{path}"
@@ -76,7 +77,7 @@ def test_a_living_unix_socket_is_not_taken(serve: Serve, connect: Any, tmp_path:
     assert connect(first).spec.num_envs == 2
 
 
-def test_stopping_leaves_no_thread_and_frees_the_port(server: Any, connect: Any, zeros: Any) -> None:
+def test_stopping_leaves_no_thread_and_frees_the_port(server: Any, connect: Any) -> None:
     before = set(threading.enumerate())
     grpc_server = server()
     with Serving(ScriptedEngine(), [grpc_server]) as serving:
@@ -90,7 +91,7 @@ def test_stopping_leaves_no_thread_and_frees_the_port(server: Any, connect: Any,
         assert again.endpoints[0] == endpoint
 
 
-def test_stopping_gives_the_lease_back_to_other_transports(serve: Serve, server: Any, connect: Any, zeros: Any) -> None:
+def test_stopping_gives_the_lease_back_to_other_transports(serve: Serve, server: Any, connect: Any) -> None:
     serving = serve()
     second = server()
     endpoint = second.start(serving.host)
@@ -103,7 +104,7 @@ def test_stopping_gives_the_lease_back_to_other_transports(serve: Serve, server:
     assert other.step(zeros(other)).seq == 1
 
 
-def test_stopping_ends_in_time_while_the_engine_hangs(serve: Serve, server: Any, connect: Any, zeros: Any) -> None:
+def test_stopping_ends_in_time_while_the_engine_hangs(serve: Serve, server: Any, connect: Any) -> None:
     entered, resume = threading.Event(), threading.Event()
 
     def hang(control: Any) -> None:
@@ -214,7 +215,7 @@ def test_a_service_that_is_off_is_neither_listed_nor_serving(serve: Serve, stub:
 
 
 def test_without_their_packages_the_server_serves_and_says_so(
-    serve: Serve, connect: Any, zeros: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for module in ("grpc_health.v1.health", "grpc_reflection.v1alpha.reflection"):
         monkeypatch.setitem(sys.modules, module, None)

@@ -33,6 +33,7 @@ from lucky_transport.messages import (
     TelemetryFrame,
 )
 from lucky_transport.messages.methods import method
+from lucky_transport.testing.suite import zeros
 from lucky_transport_grpc import services, streams
 from tests.plugins.grpc.conftest import Serve
 from tests.support.scripted_engine import ScriptedEngine
@@ -125,7 +126,7 @@ def test_stopping_the_server_ends_its_streams(serve: Serve, server: Any, connect
 
 
 def test_beyond_the_limit_a_stream_is_refused_and_steps_go_on(
-    serve: Serve, connect: Any, zeros: Any, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services, "MAX_STREAMS", 2)
     client = connect(serve())
@@ -235,7 +236,7 @@ def _intercept(monkeypatch: pytest.MonkeyPatch, interceptor: Any) -> None:
 
 @pytest.mark.usefixtures("intercepted")
 @pytest.mark.parametrize("service", ["batch", "agent"])
-def test_an_engine_is_stepped_called_and_left(serve: Serve, connect: Any, zeros: Any, service: str) -> None:
+def test_an_engine_is_stepped_called_and_left(serve: Serve, connect: Any, service: str) -> None:
     serving = serve(num_envs=2)
     for _ in range(2):
         with connect(serving, service) as transport:
@@ -268,7 +269,7 @@ def test_a_stream_that_is_cancelled_while_it_is_read_ends_on_both_sides(serve: S
 @pytest.mark.parametrize("legacy", [False, True], ids=["", "legacy services alone"])
 @pytest.mark.parametrize("end", ["cancel", "drop", "close"])
 def test_a_stream_that_is_left_ends_beside_steps_without_a_word(
-    serve: Serve, connect: Any, zeros: Any, caplog: pytest.LogCaptureFixture, end: str, legacy: bool
+    serve: Serve, connect: Any, caplog: pytest.LogCaptureFixture, end: str, legacy: bool
 ) -> None:
     caplog.set_level(logging.ERROR)
     engine = Watched()

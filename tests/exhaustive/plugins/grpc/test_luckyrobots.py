@@ -13,6 +13,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 import grpc
 
 from lucky_transport.serving import Serving
+from lucky_transport.testing.suite import zeros
 from tests.plugins.grpc.conftest import Serve
 
 try:
@@ -42,7 +43,7 @@ def client(serve: Serve) -> Generator[Open]:
 
 
 def test_both_clients_work_in_one_process_against_one_engine(
-    serve: Serve, client: Open, connect: Any, zeros: Any, refused: Any
+    serve: Serve, client: Open, connect: Any, refused: Any
 ) -> None:
     serving = serve(idle_s=0.0)
     theirs, ours = client(serving), connect(serving)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.shm.segment import segment_files
+from lucky_transport_libenv.export.build import build
 from tests.plugins.libenv.conftest import *  # noqa: F403
 from tests.support.waiting import until_none_left
 
@@ -28,3 +29,11 @@ def _is_ours(found: Any) -> bool:
         except (OSError, IndexError):
             pid = 0
     return os.getpid() in (pid, found.client_pid)
+
+
+@pytest.fixture(scope="session")
+def toy(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of a library of the toy engine."""
+    target = tmp_path_factory.mktemp("toy") / "libtoy.so"
+    build("toy", target, options={"episode_steps": 12})
+    return str(target)

@@ -27,14 +27,6 @@ N = 3
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="libraries are exported on Linux only")
 
 
-@pytest.fixture(scope="module")
-def toy(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The path of a library of the toy engine."""
-    target = tmp_path_factory.mktemp("toy") / "libtoy.so"
-    build("toy", target, options={"episode_steps": 12})
-    return str(target)
-
-
 def stepped_as_a_library(path: str, steps: int, actions: Any, **options: Any) -> list[dict[str, Any]]:
     """Return what the library shows at its start and after each step: tensors, reward and first."""
     with bound(made(path, N, **options)) as (engine, buffers):

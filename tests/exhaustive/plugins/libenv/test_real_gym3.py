@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from lucky_transport.spec.composite import views
 from lucky_transport_libenv.engine import LibenvEngine
-from lucky_transport_libenv.export.build import build
 from tests.plugins.libenv.conftest import bound
 from tests.support.waiting import PATIENCE_S
 
@@ -80,18 +79,11 @@ def random_actions() -> dict[str, NDArray[Any]]:
     }
 
 
-@pytest.fixture(scope="module")
-def toy(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("toy") / "libtoy.so"
-    build("toy", target, options={})
-    return target
-
-
-def test_gym3_loads_an_engine_and_sees_what_we_see_of_it(toy: Path, tmp_path: Path) -> None:
+def test_gym3_loads_an_engine_and_sees_what_we_see_of_it(toy: str, tmp_path: Path) -> None:
     options = {"episode_steps": 12, "seed": 3}
     actions = {"action": np.random.default_rng(1).uniform(-1, 1, (STEPS, N, 2)).astype(np.float32)}
-    theirs, again = seen_by_gym3(toy, options, actions, tmp_path / "actions.npz", threads=2)
-    assert plain(theirs["seen"]) == seen_by_us(toy, options, actions)
+    theirs, again = seen_by_gym3(Path(toy), options, actions, tmp_path / "actions.npz", threads=2)
+    assert plain(theirs["seen"]) == seen_by_us(Path(toy), options, actions)
     assert again == theirs, "two envs in two threads differ"
     assert sum(any(row["first"]) for row in theirs["seen"]) > 3
     assert theirs["again"] == theirs["seen"][-1], "observing again shows something else"
