@@ -12,6 +12,7 @@ pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transp
 
 from lucky_transport import messages as m
 from lucky_transport.errors import LocalProtocolError, SpecError
+from tests.plugins.mujoco.test_images import is_trunk, middle
 
 DEPTH = m.CameraStreamKind.DEPTH
 
@@ -208,16 +209,10 @@ def test_there_is_one_viewport_and_it_tells_what_streams(batch: Any) -> None:
 
 
 def test_the_view_follows_the_robot(batch: Any) -> None:
-    def trunk() -> tuple[float, float]:
-        image = look(batch)
-        red, green, blue = image[..., 0], image[..., 1], image[..., 2]
-        rows, columns = np.nonzero((red > 50) & (red > 1.4 * green) & (green > 1.4 * blue))
-        return float(rows.mean()), float(columns.mean())
-
-    before = trunk()
+    before = middle(is_trunk(look(batch)))
     batch.engine.world.qpos()[:2] += 7.0, -3.0
-    assert trunk() == pytest.approx(before, abs=1.5)
-    assert before == pytest.approx((45, 80), abs=5)
+    assert middle(is_trunk(look(batch))) == pytest.approx(before, abs=1.5)
+    assert before == pytest.approx((80, 45), abs=5)
 
 
 def test_lines_and_arrows_appear_in_their_colours_and_stay_until_cleared(drawing: Any) -> None:
@@ -229,6 +224,8 @@ def test_lines_and_arrows_appear_in_their_colours_and_stay_until_cleared(drawing
     both = look(drawing)
     assert count(both, True, False, False) > 20
     assert count(both, True, False, True) > 10
+    assert draw(drawing, line(0.5, None), clear=True)
+    assert count(look(drawing), True, True, True) != count(plain, True, True, True)  # a shape without a colour is white
     assert draw(drawing, clear=True)
     assert np.array_equal(look(drawing), plain)
 
@@ -254,12 +251,6 @@ def test_a_velocity_command_is_an_arrow_ahead_and_an_arc_and_the_newest_counts(d
     image = look(drawing)
     assert count(image, False, True, False) > 10
     assert count(image, False, False, True) == 0
-
-
-def test_a_shape_without_a_colour_is_white(drawing: Any) -> None:
-    before = count(look(drawing), True, True, True)
-    assert draw(drawing, line(0.5, None))
-    assert count(look(drawing), True, True, True) != before
 
 
 def test_so_many_drawings_fit_and_one_more_needs_a_clear_picture(drawing: Any) -> None:

@@ -82,7 +82,7 @@ def by_opengl() -> Generator[RenderThread]:
     yield from drawn_by("opengl")
 
 
-def is_trunk(image: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def is_trunk(image: NDArray[Any]) -> NDArray[np.bool_]:
     """Return bool (height, width): which pixels are orange, as only the robot's trunk is."""
     red, green, blue = (image[..., channel].astype(int) for channel in range(3))
     return (red > 50) & (red > 1.4 * green) & (green > 1.4 * blue)
