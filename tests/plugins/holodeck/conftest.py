@@ -107,8 +107,8 @@ def an_agent(name: str, sensors: list[dict[str, Any]] | None = None, **more: Any
     return agent | {"sensors": standard if sensors is None else sensors} | more
 
 
-def a_sensor(kind: str, more: dict[str, Any] | None = None, **config: Any) -> dict[str, Any]:
-    return {"sensor_type": kind, "configuration": config} | (more or {})
+def a_sensor(kind: str, name: str = "", /, **config: Any) -> dict[str, Any]:
+    return {"sensor_type": kind, "configuration": config} | ({"sensor_name": name} if name else {})
 
 
 def a_uav(*sensors: dict[str, Any], **more: Any) -> dict[str, Any]:

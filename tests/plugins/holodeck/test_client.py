@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
@@ -26,6 +27,7 @@ from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.suite import every, open_reference, outcome, zeros
 from lucky_transport.testing.trajectories import random_actions
 from lucky_transport.transport import Capabilities, Frame, Transport
+from lucky_transport_holodeck.export import export_holodeck
 from tests.plugins.holodeck.conftest import LASERS, Bench, PlacedEngine, an_agent
 
 _TASK = {"sensor_type": "DistanceTask"}
@@ -165,34 +167,22 @@ def test_the_pages_scenario_and_program_run_as_they_stand(
     assert names["observations"].shape == (1, 8)
 
 
-def test_a_place_where_no_package_can_be_written_is_named(tmp_path: Path) -> None:
-    from click.testing import CliRunner
-
-    from lucky_transport_holodeck.export import export_holodeck
-
-    (tmp_path / "file").touch()
-    place = tmp_path / "file" / "worlds"
-    ran = CliRunner().invoke(export_holodeck, ["toy", str(place)])
-    assert (ran.exit_code, ran.output) == (1, f"Error: the package cannot be written into {place}: Not a directory\n")
-
-
-def test_a_package_that_cannot_be_written_leaves_the_former_one(tmp_path: Path) -> None:
-    from click.testing import CliRunner
-
-    from lucky_transport_holodeck.export import export_holodeck
-
-    def export(*options: str) -> int:
-        return CliRunner().invoke(export_holodeck, ["toy", str(tmp_path), *options]).exit_code
+def test_a_package_that_cannot_be_written_is_told_and_leaves_the_former_one(tmp_path: Path) -> None:
+    def export(place: Path, *options: str) -> Any:
+        return CliRunner().invoke(export_holodeck, ["toy", str(place), *options])
 
     def written() -> dict[str, str]:
         return {file.name: file.read_text() for file in (tmp_path / "lucky_toy").iterdir()}
 
-    assert export() == 0
+    assert export(tmp_path).exit_code == 0
     former = written()
+    place = tmp_path / "lucky_toy" / next(iter(former)) / "worlds"
+    ran = export(place)
+    assert (ran.exit_code, ran.output) == (1, f"Error: the package cannot be written into {place}: Not a directory\n")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))  # as a disk that is full
     try:
-        assert export("--num-envs", "2") == 1
+        assert export(tmp_path, "--num-envs", "2").exit_code == 1
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert written() == former

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
@@ -18,6 +19,9 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, NotReachable, PeerDied, PeerTimeout
 from lucky_transport.testing.suite import zeros
 from lucky_transport_holodeck import semaphores
+from lucky_transport_holodeck.blocks import BlockFiles
+from lucky_transport_holodeck.export import export_holodeck
+from lucky_transport_holodeck.handshake import EngineHandshake
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.server import ForeignClient
 from tests.plugins.holodeck.conftest import Bench, PlacedEngine, an_agent
@@ -211,10 +215,6 @@ def test_a_tick_that_was_given_up_is_waited_for_before_the_next_one(bench: Bench
 
 @pytest.mark.exhaustive
 def test_an_engine_is_started_and_ended_with_its_client(bench: Bench, tmp_path: Path) -> None:
-    from click.testing import CliRunner
-
-    from lucky_transport_holodeck.export import export_holodeck
-
     ran = CliRunner().invoke(export_holodeck, ["toy", str(tmp_path), "--num-envs", "2"])
     assert ran.output == "toy-Batch\n", ran.output
     folder = tmp_path / "lucky_toy"
@@ -295,9 +295,6 @@ def test_an_engine_that_is_killed_while_a_client_attaches_leaves_nothing_behind(
 
 
 def test_an_engine_that_does_not_answer_at_connect_names_connecting_as_the_remedy(bench: Bench) -> None:
-    from lucky_transport_holodeck.blocks import BlockFiles
-    from lucky_transport_holodeck.handshake import EngineHandshake
-
     silent = EngineHandshake(bench.names, "block")
     bench.stack.callback(silent.close)
     bench.stack.callback(BlockFiles(bench.names).unlink)

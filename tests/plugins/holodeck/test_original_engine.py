@@ -78,8 +78,8 @@ def test_every_sensor_of_holoocean_is_driven_and_no_block_is_cut_under_us(bench:
         "RaycastSemanticLidar": {"PointsPerSecond": 100, "RotationFrequency": 1},
     }
     sensors = [a_sensor(kind, **small.get(kind, {})) for kind in kinds]
-    sensors += [a_sensor("RaycastSemanticLidar") | {"sensor_name": "more"}, {"sensor_type": "IMUSensor"}]
-    sensors.append(a_sensor("RaycastLidar", PointsPerSecond=1000) | {"sensor_name": "few"})
+    sensors += [a_sensor("RaycastSemanticLidar", "more"), {"sensor_type": "IMUSensor"}]
+    sensors.append(a_sensor("RaycastLidar", "few", PointsPerSecond=1000))
     for _ in range(2):  # the second client finds the blocks as the engine has them
         with bench.enter(engine.names, an_auv(*sensors)) as world:
             world.reset()

@@ -15,15 +15,11 @@ from lucky_transport.messages import ImageFrame, NamedImageFrame
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.spec.composite import Part, pack, views
 from lucky_transport_holodeck.commands import HOLOOCEAN_COMMANDS, KINDS, HolodeckCommand
-from tests.plugins.holodeck.conftest import Bench, PlacedEngine, an_agent
+from tests.plugins.holodeck.conftest import Bench, PlacedEngine, a_sensor, an_agent
 
 _OBSERVATION = "RangeFinderSensor"
 _SIZE = {"CaptureWidth": 3, "CaptureHeight": 2}
 _PLACES = ("LocationSensor", "RotationSensor", "OrientationSensor")
-
-
-def sensor(kind: str, name: str = "", /, **config: Any) -> dict[str, Any]:
-    return {"sensor_type": kind, "configuration": config} | ({"sensor_name": name} if name else {})
 
 
 def an_auv(*sensors: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -75,11 +71,11 @@ class Photographer(PlacedEngine):
 
 def test_sensors_show_terms_elements_and_rewards_by_name(bench: Bench) -> None:
     sensors = [
-        sensor(_OBSERVATION, "last_action", LaserCount=3),
-        sensor("WorldNumSensor", Key="ticks_so_far"),
-        sensor("VelocitySensor", Key="last_action"),
-        sensor("CollisionSensor", Key="enough"),
-        sensor("AbuseSensor", Key="enough"),
+        a_sensor(_OBSERVATION, "last_action", LaserCount=3),
+        a_sensor("WorldNumSensor", Key="ticks_so_far"),
+        a_sensor("VelocitySensor", Key="last_action"),
+        a_sensor("CollisionSensor", Key="enough"),
+        a_sensor("AbuseSensor", Key="enough"),
     ]
     world = bench.drive(an_agent("a", sensors))
     world.agents["a"].act([10, 2, 3, 4])
@@ -99,9 +95,9 @@ def test_a_sensor_that_is_removed_shows_nothing_new(bench: Bench) -> None:
 
 def test_sonars_and_lidars_show_what_the_engine_calls_so(bench: Bench) -> None:
     engine = Sonars()
-    lidar = sensor("RaycastLidar", PointsPerSecond=40, RotationFrequency=10)  # room for five points and their count
-    small = sensor("RaycastLidar", "small", PointsPerSecond=16, RotationFrequency=8, Key="RaycastLidar")  # for two
-    world = bench.drive(an_auv(sensor("ImagingSonar", RangeBins=2, AzimuthBins=3), lidar, small), engine=engine)
+    lidar = a_sensor("RaycastLidar", PointsPerSecond=40, RotationFrequency=10)  # room for five points and their count
+    small = a_sensor("RaycastLidar", "small", PointsPerSecond=16, RotationFrequency=8, Key="RaycastLidar")  # for two
+    world = bench.drive(an_auv(a_sensor("ImagingSonar", RangeBins=2, AzimuthBins=3), lidar, small), engine=engine)
     state = world.state()["a"]
     assert state["ImagingSonar"].tolist() == [[1] * 3] * 2
     assert state["RaycastLidar"].tolist() == [3, 0, 0, 0, 0, *range(15), *[0] * 10]
@@ -112,8 +108,8 @@ def test_sonars_and_lidars_show_what_the_engine_calls_so(bench: Bench) -> None:
 
 
 def test_a_heavy_sensor_is_shown_every_so_many_ticks_from_its_first_one_on(bench: Bench) -> None:
-    rates = sensor("ImagingSonar", RangeBins=2, AzimuthBins=3) | {"Hz": 10}
-    world = bench.drive(an_auv(rates, sensor("DepthSensor", "steps", Key="steps")), engine=Sonars())
+    rates = a_sensor("ImagingSonar", RangeBins=2, AzimuthBins=3) | {"Hz": 10}
+    world = bench.drive(an_auv(rates, a_sensor("DepthSensor", "steps", Key="steps")), engine=Sonars())
     states = [world.state()["a"], *(world.tick()["a"] for _ in range(6))]
     assert [int(each["ImagingSonar"][0, 0]) for each in states] == [1, 1, 1, 4, 4, 4, 7]
     assert [int(each["steps"][0]) for each in states] == [1, 2, 3, 4, 5, 6, 7]
@@ -125,11 +121,11 @@ def test_a_heavy_sensor_is_shown_every_so_many_ticks_from_its_first_one_on(bench
 
 
 def test_a_camera_of_depths_shows_an_image_by_its_name_and_no_other(bench: Bench) -> None:
-    shown = bench.drive(an_auv(sensor("DepthCamera", **_SIZE, Key="depths")), engine=Sonars()).state()["a"]
+    shown = bench.drive(an_auv(a_sensor("DepthCamera", **_SIZE, Key="depths")), engine=Sonars()).state()["a"]
     assert shown["DepthCamera"][..., :3].ravel().tolist() == list(range(18))
     assert (shown["DepthCamera"][..., 3] == 255).all()
     with pytest.raises(SpecError, match="nothing for sensor 'DepthCamera'"):
-        bench.attach(an_auv(sensor("DepthCamera", **_SIZE))).reset()
+        bench.attach(an_auv(a_sensor("DepthCamera", **_SIZE))).reset()
 
 
 def test_a_camera_shows_an_observation_that_is_a_picture(bench: Bench) -> None:
@@ -142,12 +138,12 @@ def test_a_camera_shows_an_observation_that_is_a_picture(bench: Bench) -> None:
         def step(self, control: Any) -> None:
             self.buffers.observations[...] += 1
 
-    picture = bench.drive(an_agent("a", [sensor("RGBCamera", **_SIZE)]), engine=Painter()).state()["a"]["RGBCamera"]
+    picture = bench.drive(an_agent("a", [a_sensor("RGBCamera", **_SIZE)]), engine=Painter()).state()["a"]["RGBCamera"]
     assert picture.tolist() == [[[1, 1, 1, 255]] * 3] * 2
 
 
 def test_a_camera_shows_what_the_engine_takes_for_it_every_so_many_ticks(bench: Bench) -> None:
-    world = bench.drive(an_agent("a", [sensor("RGBCamera", **_SIZE, Key="front")]), engine=Photographer())
+    world = bench.drive(an_agent("a", [a_sensor("RGBCamera", **_SIZE, Key="front")]), engine=Photographer())
     assert world.state()["a"]["RGBCamera"].tolist() == [[[1, 1, 1, 255]] * 3] * 2
     world.send(HolodeckCommand("RGBCameraRate", ("a", "RGBCamera"), (4.0,)))
     assert len({int(world.tick()["a"]["RGBCamera"][0, 0, 0]) for _ in range(8)}) == 3
@@ -164,12 +160,12 @@ _NO_CAMERA = "engine 'placed' has no camera for sensor 'RGBCamera' (RGBCamera) o
 _REFUSALS: dict[str, tuple[Any, list[dict[str, Any]], list[str]]] = {
     "a sensor": (
         PlacedEngine,
-        [an_agent("a", [sensor("IMUSensor"), sensor("WorldNumSensor", Key="?")])],
+        [an_agent("a", [a_sensor("IMUSensor"), a_sensor("WorldNumSensor", Key="?")])],
         ["'IMUSensor' (IMUSensor) of agent 'a'; the original's client sees zeros", "'WorldNumSensor'"],
     ),
     "an agent": (
         PlacedEngine,
-        [an_agent("a"), an_agent("b", []), an_agent("there", [sensor("DistanceTask")], existing=True)],
+        [an_agent("a"), an_agent("b", []), an_agent("there", [a_sensor("DistanceTask")], existing=True)],
         ["agent 'b' has no env", "no agent 'there'"],
     ),
     "an action": (
@@ -179,17 +175,17 @@ _REFUSALS: dict[str, tuple[Any, list[dict[str, Any]], list[str]]] = {
     ),
     "a camera of an engine without": (
         PlacedEngine,
-        [an_agent("a", [sensor("RGBCamera"), sensor("DistanceTask")])],
+        [an_agent("a", [a_sensor("RGBCamera"), a_sensor("DistanceTask")])],
         [f"{_NO_CAMERA}; the original's client sees zeros"],
     ),
     "another camera": (
         Photographer,
-        [an_agent("a", [sensor("RGBCamera", "back")])],
+        [an_agent("a", [a_sensor("RGBCamera", "back")])],
         ["of agent 'a' (no camera 'back'; there is 'front')"],
     ),
     "a message": (
         PlacedEngine,
-        [an_auv(sensor("AcousticBeaconSensor"), sensor("OpticalModemSensor"))],
+        [an_auv(a_sensor("AcousticBeaconSensor"), a_sensor("OpticalModemSensor"))],
         ["AcousticBeaconSensor) of agent 'a'; the original's client sees NaN", "OpticalModemSensor) of agent 'a'"],
     ),
 }
@@ -212,12 +208,12 @@ def test_what_the_engine_does_not_have_is_refused_by_its_name_and_told_once(
     with pytest.raises(LocalProtocolError, match="reset"):
         world.tick()
     world.close()
-    assert set(bench.attach(an_agent("a", [sensor("DistanceTask")])).reset()) == {"a"}  # the next client is served
+    assert set(bench.attach(an_agent("a", [a_sensor("DistanceTask")])).reset()) == {"a"}  # the next client is served
 
 
 def test_a_message_that_never_comes_is_no_message_of_zeros(bench: Bench) -> None:
     bench.serve(PlacedEngine())
-    world = bench.attach(an_auv(sensor("AcousticBeaconSensor"), sensor("OpticalModemSensor")))
+    world = bench.attach(an_auv(a_sensor("AcousticBeaconSensor"), a_sensor("OpticalModemSensor")))
     with pytest.raises(SpecError):
         world.reset()
     shown = world.state()["a"]
@@ -230,7 +226,7 @@ def test_an_agent_without_a_task_is_told_of_once_when_its_episode_ends(
     bench: Bench, caplog: pytest.LogCaptureFixture, hold: bool, then: str
 ) -> None:
     bench.serve(PlacedEngine(3, hold=hold))
-    sensors = [sensor(_OBSERVATION, LaserCount=5)]
+    sensors = [a_sensor(_OBSERVATION, LaserCount=5)]
     world = bench.attach(an_agent("a", sensors), an_agent("b"), an_agent("c", sensors))
     for _ in range(2):
         world.reset()
@@ -245,7 +241,7 @@ def test_an_agent_without_a_task_is_told_of_once_when_its_episode_ends(
 def test_every_command_of_holoocean_is_taken_and_a_wrong_count_is_told(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = bench.drive(an_auv(sensor("DistanceTask")))
+    world = bench.drive(an_auv(a_sensor("DistanceTask")))
     for kind in sorted(HOLOOCEAN_COMMANDS - {"RaycastLidarRate"}):
         counts = KINDS[kind]
         world.send(HolodeckCommand(kind, ("a",) * counts.strings[0], (1.0,) * counts.numbers[0]))
@@ -262,8 +258,8 @@ def test_every_command_of_holoocean_is_taken_and_a_wrong_count_is_told(
 
 def test_sensors_of_a_place_show_where_the_agent_is(bench: Bench) -> None:
     kinds = (*_PLACES, "PoseSensor", "DepthSensor", "GPSSensor", "MagnetometerSensor")
-    north = sensor("MagnetometerSensor", "north", MagneticVector=[0, 2, 0])
-    state = bench.drive(an_auv(*map(sensor, kinds), north, location=[1, 2, -1.5], rotation=[0, 0, 90])).state()["a"]
+    north = a_sensor("MagnetometerSensor", "north", MagneticVector=[0, 2, 0])
+    state = bench.drive(an_auv(*map(a_sensor, kinds), north, location=[1, 2, -1.5], rotation=[0, 0, 90])).state()["a"]
     assert state["LocationSensor"].tolist() == state["GPSSensor"].tolist() == [1, 2, -1.5]
     assert state["DepthSensor"].tolist() == [-1.5]
     columns = [[0, -1, 0], [1, 0, 0], [0, 0, 1]]  # forward is the world's y, left its -x
@@ -271,19 +267,19 @@ def test_sensors_of_a_place_show_where_the_agent_is(bench: Bench) -> None:
     assert np.allclose(state["PoseSensor"], [[0, -1, 0, 1], [1, 0, 0, 2], [0, 0, 1, -1.5], [0, 0, 0, 1]], atol=1e-6)
     assert np.allclose(state["MagnetometerSensor"], [0, -1, 0], atol=1e-6)
     assert np.allclose(state["north"], [2, 0, 0], atol=1e-6)
-    holodecks = bench.attach(an_agent("a", [sensor("OrientationSensor")], rotation=[0, 0, 90])).reset()["a"]
+    holodecks = bench.attach(an_agent("a", [a_sensor("OrientationSensor")], rotation=[0, 0, 90])).reset()["a"]
     assert np.allclose(holodecks["OrientationSensor"], np.transpose(columns), atol=1e-6)  # which sees its axes as rows
 
 
 @pytest.mark.parametrize(("config", "is_shown"), [({}, False), ({"Depth": 5.0}, True)])
 def test_a_gps_shows_nothing_below_its_depth(bench: Bench, config: dict[str, float], is_shown: bool) -> None:
-    state = bench.drive(an_auv(sensor("GPSSensor", **config), location=[0, 0, -3])).state()
+    state = bench.drive(an_auv(a_sensor("GPSSensor", **config), location=[0, 0, -3])).state()
     assert np.isnan(state["a"]["GPSSensor"]).all() != is_shown
 
 
 def test_an_agent_is_teleported_once_turned_and_seen_where_it_is(bench: Bench) -> None:
     engine: Any = PlacedEngine(2)
-    sensors = list(map(sensor, _PLACES))
+    sensors = list(map(a_sensor, _PLACES))
     world = bench.drive(an_agent("a", sensors), an_agent("b", sensors), engine=engine)
     world.agents["b"].teleport([1, 2, 3])
     world.agents["b"].teleport(rotation=[10, 20, 30])
@@ -305,7 +301,7 @@ def test_a_physics_state_is_set_with_the_flag_of_either_generation_of_clients(
     bench: Bench, flag: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine: Any = PlacedEngine()
-    world = bench.drive(an_agent("a", [sensor("RotationSensor")]), engine=engine)
+    world = bench.drive(an_agent("a", [a_sensor("RotationSensor")]), engine=engine)
     world.agents["a"].set_physics_state([1, 2, 3], [0, 0, 90], [1, 0, 0], [0, 0, 0])
     block = bench.names.block("a_teleport_flag")
     block.write_bytes(bytes([flag]))

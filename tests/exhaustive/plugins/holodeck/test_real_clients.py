@@ -218,7 +218,7 @@ _UAV_SENSORS: list[dict[str, Any]] = [
     {"sensor_type": "ViewportCapture"},
     a_sensor("WorldNumSensor", Key="n"),
     {"sensor_type": "BallLocationSensor"},
-    a_sensor("BallLocationSensor", {"sensor_name": "ball"}),
+    a_sensor("BallLocationSensor", "ball"),
     a_sensor("AbuseSensor", AccelerationLimit=300.5),
     a_sensor("DistanceTask", GoalLocation=[1, 2, 3], Interval=0.5),
     *({"sensor_type": f"{kind}Task"} for kind in ("Location", "Follow", "Avoid", "CupGame", "CleanUp")),
@@ -240,10 +240,10 @@ _CONFIGURED: dict[str, dict[str, Any]] = {
 }
 _AUV_SENSORS = [
     *(a_sensor(kind, **_CONFIGURED.get(kind, {})) for kind in sorted(HOLOOCEAN_SENSORS)),
-    a_sensor("IMUSensor", {"socket": "IMUSocket"}, ReturnBias=True),
-    a_sensor("RGBCamera", {"Hz": 20}, **_CAMERA),
-    a_sensor("SinglebeamSonar", {"sensor_name": "slow", "Hz": 7}),
-    a_sensor("DVLSensor", {"sensor_name": "light", "Hz": 5, "rotation": [1, 2, 3]}),
+    a_sensor("IMUSensor", ReturnBias=True) | {"socket": "IMUSocket"},
+    a_sensor("RGBCamera", **_CAMERA) | {"Hz": 20},
+    a_sensor("SinglebeamSonar", "slow") | {"Hz": 7},
+    a_sensor("DVLSensor", "light") | {"Hz": 5, "rotation": [1, 2, 3]},
 ]
 _HOLOOCEAN_AGENTS = [
     an_agent("auv", _AUV_SENSORS, agent_type="HoveringAUV", **_PLACE, **_NOISE),
