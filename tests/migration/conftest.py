@@ -1,6 +1,5 @@
-"""What tests of the migration share: made-up benchmarks and evidence, recordings, and staged transports."""
+"""What tests of the migration share: made-up evidence, recordings, and staged transports."""
 
-import copy
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -19,11 +18,6 @@ from lucky_transport.routing import Decision
 from lucky_transport.transport import Transport
 from lucky_transport_migration import paths
 from lucky_transport_migration.bench import charts
-from lucky_transport_migration.bench.measuring import Measurement
-from lucky_transport_migration.bench.report import bench_page
-from lucky_transport_migration.bench.run import Results
-from lucky_transport_migration.bench.suite import Cell, check_targets
-from lucky_transport_migration.bench.suites.steps import STEP_TARGETS, plan_of, prepare
 from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.parity import call_proof
@@ -35,15 +29,6 @@ from lucky_transport_migration.routing.staged_transport import StagedTransport
 from tests.planted.changes import Over, connecting
 from tests.support.fixtures.migration_evidence import both, project, seen
 from tests.support.waiting import PATIENCE_S
-
-#: Typical step of each path in the made-up result, in nanoseconds.
-TYPICAL_NS = {
-    "shm": 1_000,
-    "grpc": 500_000,
-    "grpc-batch": 300_000,
-    "inproc": 4_000,
-    "limit": 300,
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,49 +53,6 @@ def twin(monkeypatch: pytest.MonkeyPatch, few_items: None) -> str:
     """Make "twin" a second name of the in-process transport, so that two members need no process."""
     monkeypatch.setitem(paths.NAMED, "twin", ("inproc", ()))
     return "twin"
-
-
-def made_up(cell: Any, round_index: int, n: int = 600) -> Measurement:
-    """Return a measurement around the path's typical time, a little different in each round."""
-    size = cell.size or 1
-    random = np.random.default_rng([round_index, size, len(cell.path)])
-    typical = TYPICAL_NS[cell.path] * size**0.5 * (1.5 if cell.kind in ("step", "view") else 1.0)
-    samples = (typical * random.lognormal(0.0, 0.05, n)).astype(np.int64) + round_index
-    engine = None if cell.path in ("inproc", "limit") else int(samples.sum() // 2)
-    achieved = None if cell.rate_hz is None else True
-    client = None if cell.path == "limit" else int(samples.sum() // 3)
-    return Measurement(samples, samples[:20] * 3, client, engine, round_index % 2 == 0, achieved)
-
-
-@pytest.fixture
-def bench_result(made_up_result: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of a bench whose measurements are made up: shm is 500 times faster than legacy gRPC.
-
-    Each test gets a copy of its own.
-    """
-    return copy.deepcopy(made_up_result)
-
-
-@pytest.fixture(scope="session")
-def bench_text(made_up_result: dict[str, Any]) -> str:
-    """Return the page of that result, with its targets."""
-    result = made_up_result | {"targets": check_targets(made_up_result, STEP_TARGETS)}
-    return bench_page(result)
-
-
-@pytest.fixture(scope="session")
-def made_up_result() -> dict[str, Any]:
-    plan = plan_of("toy:idle", ("grpc", "shm", "inproc"), (1, 64), ("adaptive", "block"), {}, rounds=6, quick=False)
-    prepared, results = prepare(plan), Results()
-    for index in range(plan.rounds):
-        for case in prepared.cases:
-            cells = case.cells
-            if case.path in ("grpc", "grpc-batch"):
-                cells = [cell for cell in cells if cell.kind not in ("in place", "view")]
-            if case.path == "limit":
-                cells = [cell for cell in cells if (cell.wait, cell.size, cell.what) == ("spin", 1, "toy:idle")]
-            results.add(case, {cell: made_up(cell, index) for cell in cells})
-    return prepared.result_of(results, "lucky-transport bench", load=0.0)
 
 
 #: Makes one call's evidence; keyword arguments are fields of `Evidence`, grpc_us and shm_us the durations.

@@ -1,6 +1,7 @@
 """The page and a run at a glance: self-contained, reproducible, readable without colours and without a picture."""
 
 import base64
+import copy
 import json
 import re
 from pathlib import Path
@@ -14,10 +15,12 @@ from lucky_transport_migration.bench.charts import duration_axis, look
 from lucky_transport_migration.bench.reading import all_rows, glance, headlines, lead, losses, numbers
 from lucky_transport_migration.bench.report import bench_markdown, bench_page, write_bench
 from lucky_transport_migration.bench.run import verdict
+from lucky_transport_migration.bench.suite import check_targets
 from lucky_transport_migration.cli.show_parity import show_parity
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.parity.call_parity import WholeParity
 from lucky_transport_migration.units import times_text
+from tests.migration.bench.test_suites import TARGETS, made
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -35,6 +38,18 @@ def outline(text: str) -> list[tuple[str, str]]:
             inside.append(tag)
     assert inside == []
     return tags
+
+
+@pytest.fixture
+def bench_result() -> dict[str, Any]:
+    """Return the result of a bench whose measurements are made up: shm is 500 times faster than legacy gRPC."""
+    return copy.deepcopy(made("steps"))
+
+
+@pytest.fixture(scope="module")
+def bench_text() -> str:
+    """Return the page of that result, with its targets."""
+    return bench_page(made("steps") | {"targets": check_targets(made("steps"), TARGETS["steps"])})
 
 
 @pytest.mark.exhaustive

@@ -49,6 +49,15 @@ PLANTED: dict[str, tuple[Any, str, str]] = {
 }
 
 
+def noted(project: Any, *calls: Comparison, **options: Any) -> EvidencePolicy:
+    """Return a policy that was told of these calls, and closed."""
+    policy = project.policy(**options)
+    for one in calls:
+        policy.note(one)
+    policy.close()
+    return policy
+
+
 @pytest.mark.parametrize("stage", ["shadow", "canary 10%", "shm"])
 @pytest.mark.parametrize("planted", PLANTED)
 def test_each_kind_of_difference_is_found_named_and_demoted(project: Any, both: Both, planted: str, stage: str) -> None:
@@ -72,11 +81,8 @@ def test_each_kind_of_difference_is_found_named_and_demoted(project: Any, both: 
 
 
 def test_with_nothing_planted_nothing_is_demoted(project: Any, both: Both) -> None:
-    policy = project.policy()
-    for _ in range(100):
-        policy.note(both([JOINTS], [copy.deepcopy(JOINTS)]))
-        policy.note(both(ROBOTS, copy.deepcopy(ROBOTS), method=STREAM))
-    policy.close()
+    equal = both([JOINTS], [copy.deepcopy(JOINTS)]), both(ROBOTS, copy.deepcopy(ROBOTS), method=STREAM)
+    noted(project, *equal * 100)
     assert {one.verdict for one in project.evidence} == {"equal"}
     assert len(project.evidence) == 200
     assert project.journal == []
@@ -89,21 +95,15 @@ def test_with_nothing_planted_nothing_is_demoted(project: Any, both: Both) -> No
 
 
 def test_the_last_line_says_how_many_of_the_compared_answers_were_refusals(project: Any, both: Both) -> None:
-    policy = project.policy()
     sides = (CallOutcome(name, (), "NOT_FOUND", "no such robot", took_us=9.0) for name in ("grpc", "shm"))
-    policy.note(both(*sides))
-    policy.note(both([JOINTS], [copy.deepcopy(JOINTS)]))
-    policy.close()
+    noted(project, both(*sides), both([JOINTS], [copy.deepcopy(JOINTS)]))
     said = "2 equal, 0 different, 0 failed; 1 of 2 compared answers was a refusal: 1 NOT_FOUND; of no call: "
     assert said in project.told[0]
 
 
 def test_a_method_that_is_back_is_not_demoted_again_for_calls_that_were_under_way(project: Any, both: Both) -> None:
     project.write("canary 10%")
-    policy = project.policy()
-    for _ in range(20):
-        policy.note(both([OTHER_JOINTS], [JOINTS], stage="canary 10%"))
-    policy.close()
+    noted(project, *[both([OTHER_JOINTS], [JOINTS], stage="canary 10%")] * 20)
     assert [str(entry.to) for entry in project.journal] == ["shadow"]
     assert len(project.evidence) == 20
 
@@ -120,11 +120,8 @@ def test_what_changes_the_world_has_no_shadow_and_its_calls_are_counted(project:
 
 def test_a_dead_candidate_of_what_changes_the_world_is_demoted(project: Any, both: Both) -> None:
     project.write("canary 50%")
-    policy = project.policy()
-    policy.note(
-        both(CallOutcome("shm", (), "UNAVAILABLE", "gone", is_local=True), None, method=RESET, stage="canary 50%")
-    )
-    policy.close()
+    gone = CallOutcome("shm", (), "UNAVAILABLE", "gone", is_local=True)
+    noted(project, both(gone, None, method=RESET, stage="canary 50%"))
     assert [str(entry.to) for entry in project.journal] == ["grpc"]
 
 
@@ -171,10 +168,7 @@ def test_items_that_cannot_be_compared_are_said_and_harm_nobody(project: Any, bo
 
         __hash__ = None  # pyright: ignore[reportAssignmentType]
 
-    policy = project.policy()
-    policy.note(both([Hostile()], [Hostile()]))
-    policy.note(both([JOINTS], [JOINTS]))
-    policy.close()
+    noted(project, both([Hostile()], [Hostile()]), both([JOINTS], [JOINTS]))
     assert [one.verdict for one in project.evidence] == ["not_compared", "equal"]
     assert project.evidence[0].why == "they cannot be compared: RuntimeError: do not compare me"
 
@@ -199,17 +193,13 @@ def test_the_router_of_the_registry_decides_by_stages_and_records_where_it_is_as
 
 def test_a_quiet_policy_speaks_only_of_what_is_wrong(project: Any, both: Both) -> None:
     for wrong in (False, True):
-        policy = project.policy(quiet=True)
-        policy.note(both([JOINTS], [OTHER_JOINTS if wrong else JOINTS]))
-        policy.close()
+        noted(project, both([JOINTS], [OTHER_JOINTS if wrong else JOINTS]), quiet=True)
         assert bool(project.told) == wrong
 
 
 def test_evidence_is_json_also_where_numbers_are_none(project: Any, both: Both) -> None:
-    policy = project.policy()
-    strange = GetJointStateResponse(True, "", JointState([float("inf")]))
-    policy.note(both([strange], [GetJointStateResponse(True, "", JointState([float("nan")]))]))
-    policy.close()
+    one, other = (GetJointStateResponse(True, "", JointState([float(number)])) for number in ("inf", "nan"))
+    noted(project, both([one], [other]))
     (line,) = Path(next((project.folder / "lucky-evidence").glob("calls-*"))).read_text().splitlines()
     assert json.loads(line)["values"] == {"grpc": "inf", "shm": "nan"}
     assert [(one.method, str(one.to)) for one in project.journal] == [(READ, "grpc")]
@@ -243,18 +233,14 @@ def test_the_page_says_of_equal_answers_what_is_compared() -> None:
 def test_a_folder_that_cannot_hold_what_describes_a_service_loses_no_count(project: Any, both: Both) -> None:
     pytest.importorskip("grpc_health.v1.health_pb2")  # a service whose modules are imported here
     (project.folder / "lucky-evidence").write_text("a file")
-    policy = project.policy()
-    policy.note(both([b""], None, method="/grpc.health.v1.Health/Check"))
-    policy.close()
+    noted(project, both([b""], None, method="/grpc.health.v1.Health/Check"))
     assert "; not looked at: /grpc.health.v1.Health/Check: " in project.told[-1]
 
 
 def test_where_the_journal_cannot_be_written_the_method_falls_back_in_this_process(project: Any, both: Both) -> None:
     project.write("canary 50%")
     (project.folder / "lucky-evidence").write_text("a file where the folder should be")
-    policy = project.policy()
-    policy.note(both([OTHER_JOINTS], [JOINTS], stage="canary 50%"))
-    policy.close()
+    policy = noted(project, both([OTHER_JOINTS], [JOINTS], stage="canary 50%"))
     assert {policy.decide(READ).primary for _ in range(50)} == {"grpc"}
     assert any("demotion holds in this process only" in line for line in project.told)
     assert any("evidence is lost" in line for line in project.told)
@@ -428,10 +414,7 @@ def test_a_signal_handler_that_raises_before_the_thread_starts_costs_nothing_but
 
 def test_metrics_count_calls_verdicts_durations_and_demotions(project: Any, both: Both) -> None:
     registry = CollectorRegistry()
-    policy = project.policy(metrics=Metrics(registry))
-    policy.note(both([JOINTS], [JOINTS]))
-    policy.note(both([JOINTS], [OTHER_JOINTS]))
-    policy.close()
+    noted(project, both([JOINTS], [JOINTS]), both([JOINTS], [OTHER_JOINTS]), metrics=Metrics(registry))
 
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, {"method": READ, **labels})
@@ -488,9 +471,7 @@ def test_without_prometheus_client_nothing_is_counted_and_only_a_port_makes_that
     project.policy(metrics=None).close()
     assert project.told == []
     project.write(rest="metrics_port = 9")
-    policy = project.policy(metrics=None)
-    policy.note(both([JOINTS], [JOINTS]))
-    policy.close()
+    noted(project, both([JOINTS], [JOINTS]), metrics=None)
     assert project.told[0].startswith("no metrics at port 9: ")
     assert project.told[0].endswith(why)
     assert len(project.evidence) == 1

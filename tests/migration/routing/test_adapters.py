@@ -87,15 +87,17 @@ def _beams(payload: bytes) -> int:
     return payload[1] if payload else 0
 
 
+def _makers(target: str, candidate: str) -> dict[str, Callable[[], Any]]:
+    """Return what makes a blocking channel over each transport."""
+    return {"grpc": lambda: grpc.insecure_channel(target), "shm": lambda: lucky_transport_stubs.channel(candidate)}
+
+
 class Sync:
     """A program of grpc.Channel."""
 
     def __init__(self, router: ProcessRouter, control: str, candidate: str) -> None:
         target = control.removeprefix("grpc://")
-        makers = {
-            "grpc": lambda: grpc.insecure_channel(target),
-            "shm": lambda: lucky_transport_stubs.channel(candidate),
-        }
+        makers = _makers(target, candidate)
         self._channel = channels.open_channel(target, {name: make() for name, make in makers.items()}, makers, None)
 
     def read(self) -> Any:
@@ -116,17 +118,13 @@ class Aio:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        blocking = {
-            "grpc": lambda: grpc.insecure_channel(target),
-            "shm": lambda: lucky_transport_stubs.channel(candidate),
-        }
 
         async def start() -> Any:
             sides = {
                 "grpc": grpc.aio.insecure_channel(target),
                 "shm": lucky_transport_stubs.aio_channel(candidate),
             }
-            return channels.open_aio_channel(target, sides, blocking, None)
+            return channels.open_aio_channel(target, sides, _makers(target, candidate), None)
 
         self._channel = self._run(start())
 
