@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, starmap
 from typing import Any
 
 import numpy as np
@@ -158,6 +158,17 @@ def each(alter: Callable[[Any], object]) -> Items:
         return item
 
     return lambda found: map(altered, found)
+
+
+def pixels(only: int | None = None) -> Items:
+    """Change a pixel of the image of that number, None = of each."""
+
+    def altered(at: int, image: ImageFrame) -> ImageFrame:
+        data = bytearray(image.data)
+        data[5] ^= only in (None, at)
+        return replace(image, data=bytes(data))
+
+    return lambda found: starmap(altered, enumerate(found))
 
 
 def without(number: int) -> Items:

@@ -16,13 +16,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lucky_transport_migration.parity import service_proof
+from tests.endurance.beside import co_runners
 from tests.planted.plant import PLANT
 from tests.planted.tools import TOOLS, Report, command, site
 
@@ -67,18 +67,6 @@ CONTROLS = {
 }
 
 
-@contextlib.contextmanager
-def busy(processes: int) -> Generator[None]:
-    """Keep so many processes busy meanwhile."""
-    children = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
-    try:
-        yield
-    finally:
-        for child in children:
-            child.kill()
-            child.wait()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20)
@@ -90,7 +78,7 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(site(folder, stack.enter_context(pytest.MonkeyPatch.context())))
-        stack.enter_context(busy(given.busy))
+        stack.enter_context(co_runners(given.busy, look_s=0.0))
         for tool in given.tool or CONTROLS:
             equal = 0
             for _ in range(given.runs):

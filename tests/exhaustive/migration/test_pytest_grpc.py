@@ -138,7 +138,9 @@ def test_nothing():
     done.stdout.fnmatch_lines(["2 calls over shared memory in 2 tests"])
 
 
-def test_a_server_that_is_started_as_a_command_is_switched_too(run: Runner, weather: WeatherPrograms) -> None:
+def test_servers_of_commands_and_of_asyncio_are_switched_and_what_differs_fails_there_alone(
+    run: Runner, weather: WeatherPrograms
+) -> None:
     source = f"""
 @pytest.fixture
 def target(lucky_grpc):
@@ -150,14 +152,7 @@ def target(lucky_grpc):
 def test_days(target):
     with grpc.insecure_channel(target) as channel:
         assert days(weather_pb2_grpc.WeatherStub(channel)) == [0, 1]
-"""
-    done = run(source, *BETWEEN)
-    done.assert_outcomes(passed=2)
-    done.stdout.fnmatch_lines(["2 calls over shared memory in 1 test"])
 
-
-def test_servers_and_channels_of_asyncio_run_over_both(run: Runner) -> None:
-    source = """
 class AioWeather(weather_pb2_grpc.WeatherServicer):
     async def GetForecast(self, request, context):
         return weather_pb2.Forecast(station=request.station)
@@ -167,22 +162,15 @@ async def ask():
     weather_pb2_grpc.add_WeatherServicer_to_server(AioWeather(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{{port}}") as channel:
         found = await weather_pb2_grpc.WeatherStub(channel).GetForecast(OSLO)
     await server.stop(None)
     return found.station
 
 def test_station(lucky_grpc):
     assert asyncio.run(ask()) == "Oslo"
-"""
-    done = run(source, *BETWEEN)
-    done.assert_outcomes(passed=2)
-    done.stdout.fnmatch_lines(["1 call over shared memory in 1 test"])
 
-
-def test_a_server_that_answers_otherwise_in_shared_memory_fails_there_alone(run: Runner) -> None:
-    source = """
-def test_days(lucky_grpc):
+def test_value(lucky_grpc):
     server, target = serve("value")
     with grpc.insecure_channel(target) as channel:
         stub = weather_pb2_grpc.WeatherStub(channel)
@@ -193,8 +181,8 @@ def test_days(lucky_grpc):
     server.stop(None)
 """
     done = run(source, *BETWEEN)
-    done.assert_outcomes(passed=1, failed=1)
-    done.stdout.fnmatch_lines(["*test_days[[]grpc[]] PASSED*", "*test_days[[]shm[]] FAILED*"])
+    done.assert_outcomes(passed=5, failed=1)
+    done.stdout.fnmatch_lines(["*test_value[[]shm[]] FAILED*", "3 calls over shared memory in 2 tests"])
 
 
 def test_what_no_server_of_the_tests_serves_is_called_over_grpc(run: Runner, weather: WeatherPrograms) -> None:

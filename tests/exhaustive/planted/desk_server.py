@@ -53,7 +53,7 @@ BESIDE = {"threads come and go": churn, "a thread that computes": spin}
 if sys.argv[2:] and sys.argv[2] in BESIDE:
     threading.Thread(target=BESIDE[sys.argv[2]], daemon=True).start()
 lock = threading.Lock()
-peers, running, last = [], 0, None
+peers = []
 
 
 def begin(context):
@@ -64,8 +64,6 @@ def begin(context):
     if plant == "long deadlines cut" and seen == "a day":
         seen = "some"
     pairs = [one for one in context.invocation_metadata() if one[0].startswith("lucky-")]
-    if plant == "binary metadata lost":
-        pairs = [one for one in pairs if not one[0].endswith("-bin")]
     if PLANT == "other keys in another order":
         context.send_initial_metadata(random.sample([("a", "1"), ("b", "2"), ("c", "3")], 3))
     ends = [("deadline-bin" if key.endswith("-bin") else "saw-" + key, value) for key, value in pairs]
@@ -74,24 +72,14 @@ def begin(context):
 
 
 def echo(note, context):
-    global running, last
     plant = begin(context)
     with lock:
-        running += 1
-        others, before, last = running - 1, last, note
         if context.peer() not in peers:
             peers.append(context.peer())
         is_second = peers.index(context.peer()) > 0
     time.sleep(0.002)
-    with lock:
-        others = max(others, running - 1)
-        running -= 1
     if plant == "second client" and is_second:
         note.text = "other"
-    if plant == "crossed calls" and others and before is not None:
-        return before
-    if plant == "unknown fields lost":
-        note.DiscardUnknownFields()
     NOISES.get(PLANT, id)(note)
     return note
 
@@ -107,16 +95,8 @@ def mark(notes, context):
     """Answer each note as it comes."""
     plant = begin(context)
     if plant == "requests after the half-close":
-        notes = iter(list(notes))
-    last = None
-    for note in notes:
-        if plant != "each answer one late":
-            yield note
-        elif last is not None:
-            yield last
-        last = note
-    if plant == "each answer one late" and last is not None:
-        yield last
+        notes = list(notes)
+    yield from notes
 
 
 handlers = {

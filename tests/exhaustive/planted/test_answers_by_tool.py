@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -95,19 +96,19 @@ def run(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def parity(plant: AnswerPlant, *options: str) -> tuple[int, str]:
+def parity(plant: AnswerPlant, *options: str, given: Sequence[str] = (), **_: Any) -> tuple[int, str]:
     chosen = ("--descriptor-set", "plants.binpb", "--method", plant.method, "--requests", "20")
-    return run("parity", "--server", server(*options), *chosen)
+    return run("parity", "--server", server(*options), *chosen, *given)
 
 
-def parity_from(plant: AnswerPlant, *options: str) -> tuple[int, str]:
-    return run("parity", "--server", server(*options), "--from", str(recording(plant)))
+def parity_from(plant: AnswerPlant, *options: str, given: Sequence[str] = (), **recorded: Any) -> tuple[int, str]:
+    return run("parity", "--server", server(*options), "--from", str(recording(plant, **recorded)), *given)
 
 
-def replayed(plant: AnswerPlant, *options: str) -> tuple[int, str]:
-    file = recording(plant)
+def replayed(plant: AnswerPlant, *options: str, given: Sequence[str] = (), **recorded: Any) -> tuple[int, str]:
+    file = recording(plant, **recorded)
     with RunningServer(ServerCommand(server(*options)), "shm") as running:
-        return run("replay", str(file), running.endpoint)
+        return run("replay", str(file), running.endpoint, *given)
 
 
 def staged(plant: AnswerPlant, _: str = "", name: str = "", *, leaves: bool = False) -> tuple[int, str]:
@@ -148,7 +149,12 @@ def staged(plant: AnswerPlant, _: str = "", name: str = "", *, leaves: bool = Fa
     return int(any(one.verdict == "different" for one in seen)), said
 
 
-TOOLS = {"parity": parity, "from": parity_from, "replay": replayed, "staged": staged}
+TOOLS: dict[str, Callable[..., tuple[int, str]]] = {
+    "parity": parity,
+    "from": parity_from,
+    "replay": replayed,
+    "staged": staged,
+}
 CASES = [(name, tool) for name, plant in PLANTS.items() for tool in plant.tools]
 
 
@@ -186,21 +192,16 @@ def test_what_both_answer_alike_is_equal_and_a_verdict_says_how_many_answers_wer
     assert ("compared answers were refusals" in last and "UNAVAILABLE." in last) == PLANTS[name].refuses
 
 
+#: What a recording has of a secret.
+_MASKED = (("authorization", "***"),)
+
+
 @pytest.mark.parametrize("tool", ["parity", "from", "replay"])
 def test_behind_a_token_check_no_tool_says_equal(tool: str) -> None:
-    plant = PLANTS["last bit of a double"]
-    if tool != "parity":
-        recording(plant, metadata=(("authorization", "***"),))
-    if tool == "parity":
-        status, said = parity(plant, "--token", "secret")
-        assert "none of 20 compared calls was accepted (20 UNAUTHENTICATED)" in said
-    elif tool == "from":
-        status, said = run("parity", "--server", server("--token", "secret"), "--from", "run.jsonl")
-        assert "it is made without its secret, and ended with UNAUTHENTICATED" in said
-    else:
-        with RunningServer(ServerCommand(server("--token", "secret")), "grpc") as running:
-            status, said = run("replay", "run.jsonl", running.endpoint)
-        assert "it is made without its secret, and ended with UNAUTHENTICATED" in said
+    status, said = TOOLS[tool](PLANTS["last bit of a double"], "--token", "secret", metadata=_MASKED)
+    of_drawn = "none of 20 compared calls was accepted (20 UNAUTHENTICATED)"
+    of_recorded = "it is made without its secret, and ended with UNAUTHENTICATED"
+    assert (of_drawn if tool == "parity" else of_recorded) in said
     assert status == 1
     assert "NOTHING COMPARED" in said
     assert "EQUAL" not in said
@@ -212,17 +213,10 @@ def test_behind_a_token_check_a_difference_is_found_with_the_token(
     tool: str, is_planted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "last bit of a double"
-    plant, served = PLANTS[name], ["--token", "a-long-secret", "--plant", name, *["--alike"] * (not is_planted)]
+    served = ["--token", "a-long-secret", "--plant", name, *["--alike"] * (not is_planted)]
     monkeypatch.setenv("TOKEN", "a-long-secret")
     given = ("--metadata", "authorization=$TOKEN", "--evidence", "seen")
-    recording(plant, metadata=(("authorization", "***"),))
-    if tool == "replay":
-        with RunningServer(ServerCommand(server(*served)), "shm") as running:
-            status, said = run("replay", "run.jsonl", running.endpoint, *given)
-    else:
-        chosen = ("--from", "run.jsonl") if tool == "from" else ("--descriptor-set", "plants.binpb", "--requests", "20")
-        chosen = (*chosen, "--method", plant.method)
-        status, said = run("parity", "--server", server(*served), *chosen, *given)
+    status, said = TOOLS[tool](PLANTS[name], *served, given=given, metadata=_MASKED)
     assert (status, "DIFFERENT" in said, "EQUAL" in said) == (int(is_planted), is_planted, not is_planted), said
     assert "without its secret" not in said
     assert "a-long-secret" not in said + "".join(one.read_text() for one in Path("seen").glob("*.jsonl"))

@@ -89,14 +89,6 @@ def test_one_pattern_of_methods_is_taken_and_several_are_refused() -> None:
     assert "2 patterns; give one that fits all" in done.output
 
 
-def test_parity_of_twenty_steps_is_equal(twin: str) -> None:
-    sizes = ("--num-envs", "2", "--steps", "20", "--suite", "step")
-    done = invoke("parity", "toy", "--between", f"inproc,{twin}", *sizes, "--json")
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert (found["equal"], found["compared"]["steps"]) == (True, 40)
-
-
 PROGRAM = """
 import sys, lucky_transport
 with lucky_transport.make() as env:

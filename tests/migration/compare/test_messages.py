@@ -80,6 +80,8 @@ def test_what_crosses_a_wire_is_equal_to_what_was_sent(message: StepResponse) ->
         (ImageFrame(b"abc"), ImageFrame(b"abd"), "data[2]"),
         (StepResponse(), StepResponse(observation=AgentFrame()), "observation"),
         (TelemetryFrame(timestamp_ms=1), TelemetryFrame(), "timestamp_ms"),
+        (StepResponse(message="a\0b"), StepResponse(message="a"), "message"),
+        (JointState(["far"]), JointState([1.0]), ""),  # pyright: ignore[reportArgumentType]
     ],
 )
 def test_the_place_of_a_difference_is_told(left: Any, right: Any, path: str) -> None:
@@ -143,12 +145,6 @@ def test_a_field_that_is_skipped_may_differ_with_all_below_it() -> None:
     assert first_unequal(GetJointStateResponse, joints(1.0), joints(2.0), rules) is None
 
 
-def test_a_nan_may_be_declared_different_from_itself() -> None:
-    rules = ComparisonRules({"JointState.positions": Rule(nan="different")})
-    assert first_unequal(GetJointStateResponse, joints(math.nan), joints(math.nan)) is None
-    assert first_unequal(GetJointStateResponse, joints(math.nan), joints(math.nan), rules) is not None
-
-
 FLOATS = st.floats(width=32, allow_subnormal=True)
 
 
@@ -186,13 +182,6 @@ def test_whole_numbers_are_compared_without_overflow(left: int, right: int, dist
     assert (first_unequal_number(x, y, Rule(abs=distance)) is None) == (abs(left - right) <= distance)
     signed = np.array([left - 2**63], np.int64), np.array([right - 2**63], np.int64)
     assert (first_unequal_number(*signed, Rule(abs=distance)) is None) == (abs(left - right) <= distance)
-
-
-def test_the_index_of_the_first_difference_has_every_dimension() -> None:
-    x = np.zeros((4, 3), np.float32)
-    y = x.copy()
-    y[2, 1] = 1.0
-    assert first_unequal_number(x, y) == (2, 1)
 
 
 def load(folder: Path, text: str) -> ComparisonRules:
@@ -316,17 +305,6 @@ def test_a_difference_names_env_index_and_both_values(env: int, column: int) -> 
     assert (found.difference.where, found.difference.env, found.difference.index) == ("observation", env, (column,))
     assert found.values == {"shm": 0.0, "grpc": 0.25}
     assert f"observation of env {env} at [{column}]" in found.sentence()
-
-
-def test_the_sign_of_zero_is_a_difference() -> None:
-    found = compare({"reward": np.array([0.0], np.float32)}, {"reward": np.array([-0.0], np.float32)})
-    assert found is not None
-    assert str(found.values["grpc"]) == "-0.0"
-
-
-def test_another_bit_pattern_of_nan_is_a_difference() -> None:
-    quiet, other = np.array([0x7FC00000, 0x7FC00001], np.uint32).view(np.float32)
-    assert compare({"x": np.array([quiet])}, {"x": np.array([other])}) is not None
 
 
 def test_dtype_and_shape_are_compared() -> None:

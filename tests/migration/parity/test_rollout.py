@@ -105,11 +105,15 @@ def opened(serve: Any) -> Any:
     return lambda: api.open_transport(serve("toy:composite", 3, episode_steps=7))
 
 
+def compared(opened: Any, faulty: VectorEnv, **given: Any) -> Any:
+    """Return what forty steps of an env show beside a faulty one."""
+    true = VectorEnv(opened())
+    policy = RolloutPlan(true.batch_spec, 0, 40)
+    return StepComparison("next_step", **given).envs({"true": true, "faulty": faulty}, policy, 40)
+
+
 def test_a_difference_between_envs_names_the_part_and_its_element(opened: Any) -> None:
-    envs = {"true": VectorEnv(opened()), "faulty": VectorEnv(FlippedTransport(opened()))}
-    policy = RolloutPlan(envs["true"].batch_spec, 0, 40)
-    found = StepComparison("next_step").envs(envs, policy, 40)
-    assert found is not None
+    found = compared(opened, VectorEnv(FlippedTransport(opened())))
     assert found.difference.where == 'observation["camera"]["left"]'
     assert found.sentence().startswith('observation["camera"]["left"][3, 4, 2] of env 1 differs in')
 
@@ -144,11 +148,9 @@ class ReusingEnv(VectorEnv):
     ],
 )
 def test_a_step_that_changes_what_an_earlier_one_returned_is_found(opened: Any, of: Any, apart: int) -> None:
-    envs = {"true": VectorEnv(opened()), "faulty": ReusingEnv(opened())}
-    envs["faulty"].of, envs["faulty"].apart = of, apart
-    found = StepComparison("next_step").envs(envs, RolloutPlan(envs["true"].batch_spec, 0, 40), 40)
-    assert found is not None
-    assert found.difference.where.startswith("earlier_kept")
+    faulty = ReusingEnv(opened())
+    faulty.of, faulty.apart = of, apart
+    assert compared(opened, faulty).difference.where.startswith("earlier_kept")
 
 
 def test_arrays_that_cannot_be_written_to_are_found(opened: Any) -> None:
@@ -158,18 +160,13 @@ def test_arrays_that_cannot_be_written_to_are_found(opened: Any) -> None:
             made[1].flags.writeable = False
             return made
 
-    envs = {"true": VectorEnv(opened()), "faulty": SealedEnv(opened())}
-    found = StepComparison("next_step").envs(envs, RolloutPlan(envs["true"].batch_spec, 0, 40), 40)
-    assert found is not None
-    assert found.difference.where.startswith("writeable")
+    assert compared(opened, SealedEnv(opened())).difference.where.startswith("writeable")
 
 
 @pytest.mark.parametrize("key", ["observation", 'observation["camera"]["left"]'])
 def test_a_rule_counts_for_all_parts_or_for_one(opened: Any, key: str) -> None:
-    envs = {"true": VectorEnv(opened()), "faulty": VectorEnv(FlippedTransport(opened()))}
-    policy = RolloutPlan(envs["true"].batch_spec, 0, 40)
     rules = ComparisonRules({key: Rule(abs=1)})
-    assert StepComparison("next_step", rules=rules).envs(envs, policy, 40) is None
+    assert compared(opened, VectorEnv(FlippedTransport(opened())), rules=rules) is None
 
 
 def test_actions_fill_every_part_within_what_its_dtype_holds(opened: Any) -> None:

@@ -1,6 +1,5 @@
 """The proof that engines step and answer alike: what is compared, what is found, what is evidence."""
 
-from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,6 @@ from lucky_transport.errors import PeerDied, PeerTimeout, UnknownName
 from lucky_transport.messages import StepRequest
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.routing import Decision
-from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration import paths
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.compare.difference import AtCall
@@ -31,25 +29,11 @@ from lucky_transport_migration.parity.service_pair import ServerPair
 from lucky_transport_migration.parity.service_servers import ServerCommand
 from lucky_transport_migration.parity.step_comparison import StepComparison
 from lucky_transport_migration.parity.step_parity import MODES, prove, total_steps
-from lucky_transport_migration.paths import ConnectedEngine
 from tests.planted.changes import answers, fails, one_bit, over_path
-from tests.planted.plant import PlantedTransport
 from tests.planted.step_plants import described
 from tests.support.weather import WeatherPrograms
 
 pytest.importorskip("grpc")
-
-
-class Liar(PlantedTransport):
-    """Passes everything on, but from exchange `at` on adds a little to one value of `field`."""
-
-    def __init__(self, inner: Transport, field: str, at: int, where: tuple[int, ...]) -> None:
-        super().__init__(inner)
-        self._field, self._at, self._where = field, at, where
-
-    def change(self, frame: Frame) -> None:
-        if frame.seq >= self._at:
-            getattr(frame, self._field)[self._where] += 0.5
 
 
 @pytest.fixture
@@ -142,21 +126,6 @@ def test_a_difference_ends_the_proof_and_is_in_its_json(twin: str, monkeypatch: 
     assert outcome.sentence.startswith("DIFFERENT: observation of env 1 at [0]")
 
 
-def test_a_connection_that_steps_after_another_one_is_compared(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect, connections = ConnectedEngine.connect, Counter[str]()
-
-    def with_a_wrong_third(link: ConnectedEngine) -> Transport:
-        connections[link.path.name] += 1
-        found = connect(link)
-        is_wrong = link.path.name == twin and connections[twin] == 3
-        return Liar(found, "observations", 1, (0, 1)) if is_wrong else found
-
-    monkeypatch.setattr(ConnectedEngine, "connect", with_a_wrong_third)
-    outcome = prove("toy", ("inproc", twin), num_envs=2, steps=30, seed=0)
-    assert outcome.sentence.startswith("DIFFERENT: observation of env 0 at [1]")
-    assert list(outcome.modes) == ["frames"]
-
-
 def test_an_unknown_engine_is_named(twin: str) -> None:
     with pytest.raises(UnknownName, match="no engine 'tyo'; did you mean 'toy'"):
         prove("tyo", ("inproc", twin), num_envs=1, steps=1, seed=0)
@@ -216,8 +185,8 @@ def test_streams_of_states_follow_the_world_over_every_transport(engine: str) ->
         pytest.importorskip("mujoco")
     step = StepRequest(actions=[0.1] * 2 if engine == "toy" else [])
     with (
-        ConnectedEngine(paths.find_path("inproc"), engine, 2) as left,
-        ConnectedEngine(paths.find_path("shm"), engine, 2) as right,
+        paths.ConnectedEngine(paths.find_path("inproc"), engine, 2) as left,
+        paths.ConnectedEngine(paths.find_path("shm"), engine, 2) as right,
     ):
         for row in OF_STATES:
             mine, other = (watched(step)(link.transport, row, row.request()) for link in (left, right))

@@ -35,24 +35,33 @@ def test_a_channel_becomes_a_drop_in(call: str, endpoint: str | None, expected: 
     assert rewritten(f"import grpc\n\nc = {call}\n", endpoint) == f"import lucky_transport_stubs\n\nc = {expected}\n"
 
 
-@pytest.mark.parametrize(
-    ("source", "why"),
-    [
-        ("import grpc\ngrpc.insecure_channel('robot.lab:443')\n", "say so with --target robot.lab:443"),
-        ("import grpc\ngrpc.insecure_channel(target)\n", "not a constant"),
-        ("import grpc\ngrpc.insecure_channel(*arguments)\n", "the target is not to be seen"),
-        ("import grpc\ngrpc.secure_channel(t, c)\n", "has credentials"),
-        ("import grpc\npool.map(grpc.insecure_channel, targets)\n", "passed on as a value"),
-        ("import grpc\nmake = grpc.aio.insecure_channel\n", "passed on as a value"),
-        ("import grpc\nstart(grpc.server)\n", "passed on as a value"),
-        ("import grpc\npartial(grpc.insecure_channel, 'localhost:50051')\n", "passed on as a value"),
-        (
-            "import grpc\ns = grpc.server(pool); s.add_insecure_port('[::]:50051')\n",
-            "say so with --endpoint shm://NAME",
-        ),
+#: What stands behind the import, and why it stays.
+LEFT = {
+    "import grpc": [
+        ("grpc.insecure_channel('robot.lab:443')", "say so with --target robot.lab:443"),
+        ("grpc.insecure_channel(target)", "not a constant"),
+        ("grpc.insecure_channel(*arguments)", "the target is not to be seen"),
+        ("grpc.secure_channel(t, c)", "has credentials"),
+        ("pool.map(grpc.insecure_channel, targets)", "passed on as a value"),
+        ("make = grpc.aio.insecure_channel", "passed on as a value"),
+        ("start(grpc.server)", "passed on as a value"),
+        ("partial(grpc.insecure_channel, 'localhost:50051')", "passed on as a value"),
+        ("s = grpc.server(pool); s.add_insecure_port('[::]:50051')", "say so with --endpoint shm://NAME"),
     ],
-)
-def test_what_cannot_be_known_is_left_with_the_reason(source: str, why: str) -> None:
+    "from luckyrobots import LuckyEnv": [
+        ("LuckyEnv(**options)", "pass them by name"),
+        ("LuckyEnv('a', 'b', None, None, None, None, 'host')", "pass them by name"),
+        ("class Mine(LuckyEnv): ...", "derives from LuckyEnv"),
+        ("make = partial(LuckyEnv, robot='a')", "passed on as a value"),
+        ("envs = list(map(LuckyEnv, robots))", "passed on as a value"),
+        ("LuckyEnv()._client.get_mujoco_info()", "connect() has its calls"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("head", "use", "why"), [(head, *row) for head, rows in LEFT.items() for row in rows])
+def test_what_cannot_be_known_or_is_not_mechanical_is_left_with_the_reason(head: str, use: str, why: str) -> None:
+    source = f"{head}\n{use}\n"
     after, refused = rewrite_python(source.encode(), None)
     assert after.decode() == source
     assert [(line, why in text) for line, text in refused] == [(2, True)]
@@ -295,38 +304,12 @@ def test_an_env_is_taken_from_lucky_transport_without_grpcs_address(before: str,
     assert rewritten(before) == after
 
 
-def test_an_env_gets_the_endpoint_that_was_given() -> None:
-    source = "from luckyrobots import LuckyEnv\nLuckyEnv(\n    robot='a',\n    port=50051,\n)\nLuckyEnv()\n"
-    assert rewritten(source, "shm://a") == (
-        "from lucky_transport import LuckyEnv\nLuckyEnv(\n    robot='a',\n    endpoint=\"shm://a\",\n)\n"
-        'LuckyEnv(endpoint="shm://a")\n'
-    )
-
-
-def test_an_endpoint_stands_in_a_line_of_its_own_where_the_others_do() -> None:
-    source = "from luckyrobots import LuckyEnv\nLuckyEnv(\n    robot='a',\n    port=50051,\n    timeout=2.0,\n)\n"
-    assert rewritten(source, "shm://a") == (
+def test_an_env_gets_the_endpoint_that_was_given_in_a_line_of_its_own_where_the_others_have_one() -> None:
+    use = "LuckyEnv(\n    robot='a',\n    port=50051,\n    timeout=2.0,\n)\nLuckyEnv()\n"
+    assert rewritten(f"from luckyrobots import LuckyEnv\n{use}", "shm://a") == (
         "from lucky_transport import LuckyEnv\n"
-        "LuckyEnv(\n    robot='a',\n    timeout=2.0,\n    endpoint=\"shm://a\",\n)\n"
+        'LuckyEnv(\n    robot=\'a\',\n    timeout=2.0,\n    endpoint="shm://a",\n)\nLuckyEnv(endpoint="shm://a")\n'
     )
-
-
-@pytest.mark.parametrize(
-    ("use", "why"),
-    [
-        ("LuckyEnv(**options)", "pass them by name"),
-        ("LuckyEnv('a', 'b', None, None, None, None, 'host')", "pass them by name"),
-        ("class Mine(LuckyEnv): ...", "derives from LuckyEnv"),
-        ("make = partial(LuckyEnv, robot='a')", "passed on as a value"),
-        ("envs = list(map(LuckyEnv, robots))", "passed on as a value"),
-        ("LuckyEnv()._client.get_mujoco_info()", "connect() has its calls"),
-    ],
-)
-def test_an_env_whose_use_is_not_mechanical_is_left(use: str, why: str) -> None:
-    source = f"from luckyrobots import LuckyEnv\n{use}\n"
-    after, refused = rewrite_python(source.encode(), None)
-    assert after.decode() == source
-    assert [(line, why in text) for line, text in refused] == [(2, True)]
 
 
 CLIENT = """

@@ -278,13 +278,6 @@ def test_what_is_on_the_wire_is_marked_in_its_line(tree: Any) -> None:
     assert "1 interceptor" in last
 
 
-def test_json_is_one_object(tree: Any) -> None:
-    found = json.loads(run(str(tree({"a.py": "import grpc\n"})), "--json").output)
-    assert [(one["path"], one["line"], one["kind"], one["symbol"], one["level"]) for one in found["findings"]] == [
-        ("a.py", 1, "import", "grpc", 1)
-    ]
-
-
 @pytest.mark.parametrize(
     ("files", "code"),
     [

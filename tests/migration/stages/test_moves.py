@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,19 +40,12 @@ mismatch_limit = 0.9
 
 
 def _see(
-    folder: Path,
-    method: str,
-    *,
-    count: int = 12,
-    verdict: str = "equal",
-    at: str = "2099",
-    stage: str = "shadow",
-    kind: str = "live",
+    folder: Path, method: str, verdict: str = "equal", *, count: int = 12, at: str = "2099", **fields: Any
 ) -> None:
-    """Leave evidence of calls behind."""
+    """Leave evidence of calls behind. fields: others of `seen`."""
     folder.mkdir(exist_ok=True)
     (folder / "looks.jsonl").touch()
-    one = seen(method, verdict, grpc_us=100.0, shm_us=10.0, stage=stage, kind=kind, aspect="item", where="x", at=at)
+    one = seen(method, verdict, grpc_us=100.0, shm_us=10.0, aspect="item", where="x", at=at, **fields)
     with (folder / "calls-1.jsonl").open("a") as file:
         file.write(one.write() * count)
 
