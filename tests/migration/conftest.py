@@ -1,4 +1,4 @@
-"""What tests of the migration share: made-up evidence, recordings, and staged transports."""
+"""What tests of the migration share: recordings, and staged transports."""
 
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -19,7 +19,6 @@ from lucky_transport.transport import Transport
 from lucky_transport_migration import paths
 from lucky_transport_migration.bench import charts
 from lucky_transport_migration.evidence.outcome import Comparison
-from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.parity import call_proof
 from lucky_transport_migration.recording.entries import RecordedCall, Recording, Step, line_of
 from lucky_transport_migration.recording.recorded_transport import recorded_endpoint
@@ -27,7 +26,7 @@ from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.staged_transport import StagedTransport
 from tests.planted.changes import Over, connecting
-from tests.support.fixtures.migration_evidence import both, project, seen
+from tests.support.fixtures.migration_evidence import project
 from tests.support.waiting import PATIENCE_S
 
 
@@ -53,29 +52,6 @@ def twin(monkeypatch: pytest.MonkeyPatch, few_items: None) -> str:
     """Make "twin" a second name of the in-process transport, so that two members need no process."""
     monkeypatch.setitem(paths.NAMED, "twin", ("inproc", ()))
     return "twin"
-
-
-#: Makes one call's evidence; keyword arguments are fields of `Evidence`, grpc_us and shm_us the durations.
-Seen = Callable[..., Evidence]
-
-
-#: Makes `n` equal calls, durations drawn around the given medians.
-Calls = Callable[..., Iterator[Evidence]]
-
-
-@pytest.fixture(name="seen")
-def make_evidence() -> Seen:
-    return seen
-
-
-@pytest.fixture
-def calls() -> Calls:
-    def calls(n: int, seed: int = 0, grpc_us: float = 400.0, shm_us: float = 40.0, **fields: Any) -> Iterator[Evidence]:
-        noise = np.random.default_rng(seed).lognormal(0.0, 0.4, (n, 2))
-        for ours, theirs in noise.tolist():
-            yield seen(grpc_us=grpc_us * ours, shm_us=shm_us * theirs, **fields)
-
-    return calls
 
 
 Tree = Callable[[Mapping[str, str | bytes]], Path]
@@ -172,12 +148,6 @@ class FakePolicy:
 
     def of(self, method: str) -> list[Any]:
         return [one for one in self.notes if one.method == method]
-
-
-@pytest.fixture
-def new_policy() -> type[FakePolicy]:
-    """Return the class of policies that remember; give it a decision, and others by method."""
-    return FakePolicy
 
 
 #: Makes one side's connection.

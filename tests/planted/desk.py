@@ -10,6 +10,7 @@ from typing import Any, Self
 from lucky_transport.call import Metadata
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CallOutcome
+from lucky_transport_migration.parity.service_parity import ServiceParity
 from lucky_transport_migration.parity.service_servers import ServerCommand
 
 
@@ -29,6 +30,8 @@ class Seen:
 
 Plant = Callable[[Seen], Any]
 Answer = Callable[[Any, ServiceMethod, list[bytes], CallOutcome], CallOutcome]
+#: Proves the desk, see the fixture `prove`.
+Prove = Callable[..., ServiceParity]
 
 
 class Desk(AbstractContextManager["Desk"]):

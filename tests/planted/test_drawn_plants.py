@@ -14,7 +14,7 @@ import pytest
 from lucky_transport.call import Metadata
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CallOutcome
-from tests.planted.desk import Desk, Plant, Seen
+from tests.planted.desk import Desk, Plant, Prove, Seen
 
 pytest.importorskip("grpc_tools")
 
@@ -126,7 +126,7 @@ PLANTS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_a_difference_that_only_certain_calls_show_is_found(name: str, prove: Callable[..., Any]) -> None:
+def test_a_difference_that_only_certain_calls_show_is_found(name: str, prove: Prove) -> None:
     plant, *words = PLANTS[name]
     method = ADD if ADD in words else ECHO
     outcome = prove(plant, method)
@@ -137,7 +137,7 @@ def test_a_difference_that_only_certain_calls_show_is_found(name: str, prove: Ca
     assert all(word in text for word in words), text
 
 
-def test_without_a_plant_all_is_equal(prove: Callable[..., Any]) -> None:
+def test_without_a_plant_all_is_equal(prove: Prove) -> None:
     outcome = prove()
     assert outcome.equal, outcome.sentence
     assert {name: row.calls for name, row in outcome.methods.items()} == {
@@ -148,9 +148,7 @@ def test_without_a_plant_all_is_equal(prove: Callable[..., Any]) -> None:
     assert not [what for what in outcome.left if "at once" in what and "more than eight" not in what]
 
 
-def test_items_that_all_come_at_the_end_are_no_difference_and_show_in_the_times(
-    prove: Callable[..., Any],
-) -> None:
+def test_items_that_all_come_at_the_end_are_no_difference_and_show_in_the_times(prove: Prove) -> None:
 
     def late(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
         return replace(found, first_us=90.0 if self.transport == CANDIDATE else 10.0)
@@ -166,7 +164,7 @@ def test_items_that_all_come_at_the_end_are_no_difference_and_show_in_the_times(
 
 
 @pytest.mark.parametrize("late", [CANDIDATE, "grpc", "none"])
-def test_an_end_that_comes_only_after_the_half_close_is_found(late: str, prove: Callable[..., Any]) -> None:
+def test_an_end_that_comes_only_after_the_half_close_is_found(late: str, prove: Prove) -> None:
 
     def ends(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
         return found if self.ends != "held" or late == self.transport else replace(found, code="OK", is_local=False)
@@ -176,7 +174,7 @@ def test_an_end_that_comes_only_after_the_half_close_is_found(late: str, prove: 
     assert outcome.equal or "half-closed only when it has ended" in outcome.sentence
 
 
-def test_an_iterator_that_raises_unnoticed_is_found(prove: Callable[..., Any]) -> None:
+def test_an_iterator_that_raises_unnoticed_is_found(prove: Prove) -> None:
 
     def quiet(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
         is_quiet = self.transport == CANDIDATE and self.ends == "raises"
@@ -189,7 +187,7 @@ def test_an_iterator_that_raises_unnoticed_is_found(prove: Callable[..., Any]) -
 
 @pytest.mark.parametrize(("slow", "is_equal"), [("grpc", True), (CANDIDATE, False), ("both", True)])
 def test_what_the_proof_cancels_itself_is_late_and_its_end_is_not_compared(
-    slow: str, is_equal: bool, prove: Callable[..., Any]
+    slow: str, is_equal: bool, prove: Prove
 ) -> None:
 
     def cancels(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
@@ -206,7 +204,7 @@ def test_what_the_proof_cancels_itself_is_late_and_its_end_is_not_compared(
         assert "cancelled after 10 s" in outcome.sentence
 
 
-def test_a_slow_method_makes_no_short_deadline_of_another_longer(prove: Callable[..., Any]) -> None:
+def test_a_slow_method_makes_no_short_deadline_of_another_longer(prove: Prove) -> None:
     outcome = prove(lambda seen: replace(seen, seconds=seen.seconds and max(seen.seconds, 3.0)))
     first = outcome.first_difference
     assert first is not None, outcome.sentence
@@ -214,7 +212,7 @@ def test_a_slow_method_makes_no_short_deadline_of_another_longer(prove: Callable
     assert "'2 s'" in first.sentence()
 
 
-def test_the_call_that_is_shown_has_the_kind_of_difference_that_was_found(prove: Callable[..., Any]) -> None:
+def test_the_call_that_is_shown_has_the_kind_of_difference_that_was_found(prove: Prove) -> None:
     """As where gRPC cuts the details by which a server refuses what an earlier call of another method allows."""
     alone = set[int]()
 
@@ -229,7 +227,7 @@ def test_the_call_that_is_shown_has_the_kind_of_difference_that_was_found(prove:
     assert "details" not in first.sentence()
 
 
-def test_a_smaller_call_that_differs_otherwise_is_not_shown(prove: Callable[..., Any]) -> None:
+def test_a_smaller_call_that_differs_otherwise_is_not_shown(prove: Prove) -> None:
     told = set[int]()
 
     def tells(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
@@ -244,9 +242,7 @@ def test_a_smaller_call_that_differs_otherwise_is_not_shown(prove: Callable[...,
     assert "the smallest found" in first.sentence()
 
 
-def test_a_method_that_refuses_most_calls_is_named_among_what_was_not_compared(
-    prove: Callable[..., Any],
-) -> None:
+def test_a_method_that_refuses_most_calls_is_named_among_what_was_not_compared(prove: Prove) -> None:
 
     def picky(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
         """Refuse all but an empty request, as a server does that checks a length."""
@@ -257,7 +253,7 @@ def test_a_method_that_refuses_most_calls_is_named_among_what_was_not_compared(
     assert "of 100 calls" in outcome.not_compared["most of /lab.Desk/Echo"]
 
 
-def test_what_the_table_has_beyond_the_requests_asked_for_is_said(prove: Callable[..., Any]) -> None:
+def test_what_the_table_has_beyond_the_requests_asked_for_is_said(prove: Prove) -> None:
     outcome = prove(method=ECHO, count=20)
     assert outcome.equal
     assert "cases of requests of /lab.Desk/Echo beyond the first 20" in outcome.left

@@ -14,15 +14,21 @@ import pytest
 
 from lucky_transport_migration.catalogue.service_method import ServiceMethod
 from lucky_transport_migration.evidence.outcome import CANDIDATE, CallOutcome
-from lucky_transport_migration.parity.service_parity import ServiceParity
-from tests.planted.desk import Desk
+from tests.planted.desk import Answer, Desk, Prove
 from tests.support.waiting import PATIENCE_S
 
 pytest.importorskip("grpc_tools")
 
 
+def must_name(prove: Prove, answer: Answer, *words: str, **given: Any) -> None:
+    """Fail unless a difference with these words is found in twenty answers of each method."""
+    outcome = prove(answer=answer, **{"count": 20, **given})
+    assert outcome.first_difference is not None
+    assert all(word in outcome.sentence for word in words), outcome.sentence
+
+
 @pytest.mark.parametrize("method", ["Echo", "Mark"])  # the one that makes the state
-def test_answers_that_hang_on_their_order_are_left_out_and_said(method: str, prove: Callable[..., Any]) -> None:
+def test_answers_that_hang_on_their_order_are_left_out_and_said(method: str, prove: Prove) -> None:
     asked = Counter[int]()
 
     def numbered(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
@@ -42,7 +48,7 @@ def test_answers_that_hang_on_their_order_are_left_out_and_said(method: str, pro
 @pytest.mark.parametrize("keeps", ["shm", "one of two", "none"])
 @pytest.mark.parametrize(("writes", "reads"), [("Echo", "Mark"), ("Mark", "Echo")])
 def test_an_answer_that_is_kept_over_a_call_of_another_method_is_found(
-    writes: str, reads: str, keeps: str, prove: Callable[..., Any]
+    writes: str, reads: str, keeps: str, prove: Prove
 ) -> None:
     """Where one of two servers on ports keeps it too, no transport is blamed."""
     stored, kept = defaultdict[Desk, dict[str, Any]](dict), defaultdict[Desk, dict[str, Any]](dict)
@@ -74,7 +80,7 @@ LEFT_BEHIND: dict[str, tuple[Callable[[Desk], bool], str]] = {
 
 
 @pytest.mark.parametrize("what", LEFT_BEHIND)
-def test_what_calls_leave_behind_is_found(what: str, prove: Callable[..., ServiceParity]) -> None:
+def test_what_calls_leave_behind_is_found(what: str, prove: Prove) -> None:
     total = Counter[Desk]()
     comes, when = LEFT_BEHIND[what]
 
@@ -85,13 +91,10 @@ def test_what_calls_leave_behind_is_found(what: str, prove: Callable[..., Servic
         total[self] += self.transport != CANDIDATE or not comes(self)
         return found
 
-    outcome = prove(count=20, answer=counts)
-    assert not outcome.equal
-    assert when in outcome.sentence
-    assert "total" in outcome.sentence
+    must_name(prove, counts, when, "total")
 
 
-def test_equal_calls_at_once_that_are_taken_for_one_are_found(prove: Callable[..., ServiceParity]) -> None:
+def test_equal_calls_at_once_that_are_taken_for_one_are_found(prove: Prove) -> None:
     total, made = Counter[Desk](), set[tuple[bytes | str, ...]]()
 
     def takes_for_one(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
@@ -104,12 +107,10 @@ def test_equal_calls_at_once_that_are_taken_for_one_are_found(prove: Callable[..
         total[self] += self.transport != CANDIDATE or not is_again
         return found
 
-    outcome = prove(count=30, answer=takes_for_one)
-    assert "after calls at once" in outcome.sentence
-    assert "total" in outcome.sentence
+    must_name(prove, takes_for_one, "after calls at once", "total", count=30)
 
 
-def test_what_a_server_stores_by_chance_is_blamed_on_no_transport(prove: Callable[..., ServiceParity]) -> None:
+def test_what_a_server_stores_by_chance_is_blamed_on_no_transport(prove: Prove) -> None:
     servers, stored = count(), dict[Desk, int]()
 
     def stores(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
@@ -147,21 +148,15 @@ def test_a_difference_that_two_servers_on_ports_have_only_now_and_then_is_none(
 
 
 @pytest.mark.parametrize(("client", "how"), [(3, "without the given metadata"), (4, "with other values of it")])
-def test_a_check_of_metadata_that_is_not_made_is_found(
-    client: int, how: str, prove: Callable[..., ServiceParity]
-) -> None:
+def test_a_check_of_metadata_that_is_not_made_is_found(client: int, how: str, prove: Prove) -> None:
     def checks(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
         is_refused = self.client == client and self.transport != CANDIDATE
         return replace(found, items=[], code="PERMISSION_DENIED") if is_refused else found
 
-    outcome = prove(count=20, answer=checks, metadata=(("authorization", "Bearer abcdefgh"),))
-    assert how in outcome.sentence
-    assert "PERMISSION_DENIED" in outcome.sentence
+    must_name(prove, checks, how, "PERMISSION_DENIED", metadata=(("authorization", "Bearer abcdefgh"),))
 
 
-def test_once_a_server_has_ended_no_other_method_is_blamed(
-    prove: Callable[..., ServiceParity], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_once_a_server_has_ended_no_other_method_is_blamed(prove: Prove, monkeypatch: pytest.MonkeyPatch) -> None:
     dead = set[str]()
     monkeypatch.setattr(Desk, "exit_report", lambda desk, within_s=0.0: "exit status 1" if dead else "")
 
@@ -177,7 +172,7 @@ def test_once_a_server_has_ended_no_other_method_is_blamed(
 
 
 @pytest.mark.parametrize("hangs_on_order", [False, True])
-def test_a_session_that_two_clients_share_is_found(prove: Callable[..., ServiceParity], hangs_on_order: bool) -> None:
+def test_a_session_that_two_clients_share_is_found(prove: Prove, hangs_on_order: bool) -> None:
     own, order = defaultdict[Desk, list[Any]](list), count()
 
     def names(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
@@ -191,12 +186,10 @@ def test_a_session_that_two_clients_share_is_found(prove: Callable[..., ServiceP
             kept[:] = map(len, requests)
         return found
 
-    outcome = prove(count=20, answer=names)
-    assert not outcome.equal
-    assert "kept" in outcome.sentence
+    must_name(prove, names, "kept")
 
 
-def test_calls_of_different_methods_that_disturb_each_other_are_found(prove: Callable[..., ServiceParity]) -> None:
+def test_calls_of_different_methods_that_disturb_each_other_are_found(prove: Prove) -> None:
     came, batches = threading.Condition(), defaultdict[str, list[str]](list)
 
     def disturbs(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
@@ -211,13 +204,10 @@ def test_calls_of_different_methods_that_disturb_each_other_are_found(prove: Cal
         is_wrong = self.transport == CANDIDATE and batch[0] != batch[1]
         return replace(found, details="disturbed") if is_wrong else found
 
-    outcome = prove(count=20, answer=disturbs)
-    assert not outcome.equal
-    assert "(at once)" in outcome.sentence
-    assert "disturbed" in outcome.sentence
+    must_name(prove, disturbs, "(at once)", "disturbed")
 
 
-def test_what_a_server_keeps_of_each_client_is_blamed_on_no_transport(prove: Callable[..., ServiceParity]) -> None:
+def test_what_a_server_keeps_of_each_client_is_blamed_on_no_transport(prove: Prove) -> None:
     numbers, kept = count(1), dict[Desk, int]()
 
     def keeps(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
@@ -232,7 +222,7 @@ def test_what_a_server_keeps_of_each_client_is_blamed_on_no_transport(prove: Cal
     assert "calls of /lab.Desk/Mark at once" in outcome.left
 
 
-def test_what_a_client_keeps_until_it_writes_itself_is_found(prove: Callable[..., ServiceParity]) -> None:
+def test_what_a_client_keeps_until_it_writes_itself_is_found(prove: Prove) -> None:
     written, kept = Counter[int](), dict[Desk, int]()
 
     def keeps(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
@@ -247,12 +237,10 @@ def test_what_a_client_keeps_until_it_writes_itself_is_found(prove: Callable[...
         told = kept.setdefault(self, now) if self.transport == CANDIDATE else now
         return replace(found, trailing=(("total", str(told)),))
 
-    outcome = prove(count=20, answer=keeps)
-    assert "of two clients in turns" in outcome.sentence
-    assert "total" in outcome.sentence
+    must_name(prove, keeps, "of two clients in turns", "total")
 
 
-def test_trailing_metadata_of_a_refused_call_that_comes_again_is_found(prove: Callable[..., ServiceParity]) -> None:
+def test_trailing_metadata_of_a_refused_call_that_comes_again_is_found(prove: Prove) -> None:
     refused = dict[Desk, str]()
 
     def repeats(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
@@ -268,6 +256,4 @@ def test_trailing_metadata_of_a_refused_call_that_comes_again_is_found(prove: Ca
         is_told = bool(before) and self.transport == CANDIDATE
         return replace(found, trailing=(*found.trailing, ("why", before))) if is_told else found
 
-    outcome = prove(count=60, answer=repeats)
-    assert "in rounds of all methods" in outcome.sentence
-    assert "why" in outcome.sentence
+    must_name(prove, repeats, "in rounds of all methods", "why", count=60)

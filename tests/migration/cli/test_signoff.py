@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -273,16 +273,11 @@ def test_a_folder_that_cannot_be_written_is_an_error_with_a_remedy(project: Path
 
 def test_at_most_six_sentences_stand_on_top(project: Path) -> None:
     write_stages(project, '"*" = "shadow"')
-    folder = keep(project / "seen", _much())
+    folder = keep(project / "seen", [differing(method, why="x" * 500) for method in (READ, OTHER, OWN)] * 3)
     (folder / "calls-1.jsonl").write_text("[]\n")
     text = (signoff(), (project / "lucky-report" / "signoff.md").read_text())[1]
     top = text.partition("\n| ")[0].partition("\n\n")[2].partition("\n\n")[2]
     assert 1 <= len([line for line in top.splitlines() if line]) <= 6
-
-
-def _much() -> Iterator[Any]:
-    for method in (READ, OTHER, OWN):
-        yield from [differing(method, why="x" * 500)] * 3
 
 
 def test_limits_that_are_laxer_than_the_defaults_are_named_on_top_and_stricter_ones_are_not(project: Path) -> None:

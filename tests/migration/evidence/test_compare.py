@@ -3,7 +3,6 @@
 import copy
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -30,7 +29,7 @@ from lucky_transport_migration.evidence.call_comparison import ASPECTS, compare
 from lucky_transport_migration.evidence.outcome import CallOptions, CallOutcome, Comparison
 from lucky_transport_migration.evidence.tally import Tally, nothing_compared
 from tests.planted.mirror_engine import filled
-from tests.support.fixtures.migration_evidence import seen
+from tests.support.fixtures.migration_evidence import both, seen
 from tests.support.message_strategies import messages
 
 pytest.importorskip("google.protobuf", reason="typed payloads are compared with what stubs send")
@@ -39,7 +38,6 @@ EVERY = "/hazel.rpc.AgentService/StreamRobotController"
 LATEST = "/hazel.rpc.MujocoService/StreamJointState"
 FOREIGN = "/team.v1.Planner/GetPlan"
 
-Both = Callable[..., Comparison]
 RULES = ComparisonRules()
 
 
@@ -73,7 +71,7 @@ def test_what_is_the_same_is_equal_as_messages_and_as_bytes(data: st.DataObject,
         assert compare(Comparison(row.name, Decision("grpc", "shm", "shadow"), *outcomes), RULES).verdict == "equal"
 
 
-def test_evidence_has_what_both_sides_did(both: Both) -> None:
+def test_evidence_has_what_both_sides_did() -> None:
     evidence = compare(both([joints(1.0)], [joints(1.0)]), RULES)
     assert (evidence.stage, evidence.kind, evidence.verdict, evidence.aspect) == ("shadow", "live", "equal", "")
     assert (evidence.primary.transport, evidence.primary.us, evidence.primary.items) == ("grpc", 100.0, 1)
@@ -81,14 +79,14 @@ def test_evidence_has_what_both_sides_did(both: Both) -> None:
     assert evidence.shadow.transport == "shm"
 
 
-def test_fields_that_rules_leave_out_are_named_in_the_evidence(both: Both) -> None:
+def test_fields_that_rules_leave_out_are_named_in_the_evidence() -> None:
     one, other = (StepResponse(observation=AgentFrame(timestamp_ms=at)) for at in (1, 2))
     evidence = compare(both([one], [other], method="/hazel.rpc.AgentService/Step"), RULES)
     assert evidence.verdict == "equal"
     assert "AgentFrame.timestamp_ms" in evidence.left_out
 
 
-def test_two_answers_of_one_transport_are_noise(both: Both) -> None:
+def test_two_answers_of_one_transport_are_noise() -> None:
     evidence = compare(both([joints(1.0)], CallOutcome("grpc", [joints(2.0)])), RULES)
     assert (evidence.kind, evidence.verdict) == ("aa", "different")
     assert evidence.values == {"grpc": 1.0, "grpc again": 2.0}
@@ -122,7 +120,7 @@ def test_another_value_is_found_in_a_response_of_every_method() -> None:
     ],
 )
 def test_a_stream_that_differs_is_named_by_what_happened_to_it(
-    both: Both, shadow: list[Any], aspect: str, where: str, said: tuple[Any, Any]
+    shadow: list[Any], aspect: str, where: str, said: tuple[Any, Any]
 ) -> None:
     evidence = compare(both(stream(1, 2, 3, 4), shadow, method=EVERY), RULES)
     assert named(evidence) == ("different", aspect, where, dict(zip(("grpc", "shm"), said, strict=True)))
@@ -136,7 +134,7 @@ def test_streams_are_equal_just_when_all_items_are(one: list[int], other: list[i
     assert (evidence.verdict == "different") == (evidence.aspect in ("item", "order", "count"))
 
 
-def test_metadata_may_come_in_another_order_of_keys_and_a_rule_leaves_one_out(both: Both) -> None:
+def test_metadata_may_come_in_another_order_of_keys_and_a_rule_leaves_one_out() -> None:
     """That others are compared is shown by tests/planted/test_answers.py."""
 
     def outcome(name: str, **metadata: Any) -> CallOutcome:
@@ -160,7 +158,7 @@ def test_metadata_may_come_in_another_order_of_keys_and_a_rule_leaves_one_out(bo
     ("code", "aspect"), [("UNAVAILABLE", "code"), ("INTERNAL", "code"), ("DEADLINE_EXCEEDED", "late")]
 )
 def test_a_candidate_that_crashes_or_is_late_has_failed_whether_shadow_or_primary(
-    both: Both, stage: str, code: str, aspect: str
+    stage: str, code: str, aspect: str
 ) -> None:
     candidate, control = CallOutcome("shm", (), code, "why", is_local=True), CallOutcome("grpc", [joints(1.0)])
     sides = (control, candidate) if stage == "shadow" else (candidate, control)
@@ -169,7 +167,7 @@ def test_a_candidate_that_crashes_or_is_late_has_failed_whether_shadow_or_primar
     assert evidence.values == {"grpc": "OK", "shm": f"{code}: why"}
 
 
-def test_both_too_late_is_the_same_deadline_behaviour(both: Both) -> None:
+def test_both_too_late_is_the_same_deadline_behaviour() -> None:
     late = [
         CallOutcome(name, stream(1), "DEADLINE_EXCEEDED", f"{name} was late", is_local=True) for name in ("grpc", "shm")
     ]
@@ -177,8 +175,8 @@ def test_both_too_late_is_the_same_deadline_behaviour(both: Both) -> None:
     assert (found.verdict, found.left_out["details"]) == ("equal", "both were late")
 
 
-def test_a_call_without_a_shadow_shows_only_whether_the_candidate_was_there(both: Both) -> None:
-    reset = {"method": "/hazel.rpc.AgentService/ResetAgent"}
+def test_a_call_without_a_shadow_shows_only_whether_the_candidate_was_there() -> None:
+    reset: dict[str, Any] = {"method": "/hazel.rpc.AgentService/ResetAgent"}
     assert compare(both([1], None, stage="canary 10%", **reset), RULES).verdict == "not_compared"
     refused = CallOutcome("shm", (), "NOT_FOUND", "no agent")
     assert compare(both(refused, None, stage="canary 10%", **reset), RULES).verdict == "not_compared"
@@ -197,14 +195,14 @@ def test_a_call_without_a_shadow_shows_only_whether_the_candidate_was_there(both
         (FOREIGN, "what it changes is not known, so it is not made twice"),
     ],
 )
-def test_a_call_that_was_not_compared_says_why(both: Both, name: str, why: str) -> None:
+def test_a_call_that_was_not_compared_says_why(name: str, why: str) -> None:
     assert compare(both([1], None, method=name), RULES).why == why
 
 
 # what proves nothing
 
 
-def test_of_a_stream_that_was_left_only_what_both_sent_is_compared(both: Both) -> None:
+def test_of_a_stream_that_was_left_only_what_both_sent_is_compared() -> None:
     def left(one: list[Any], other: list[Any]) -> Any:
         sides = CallOutcome("grpc", one, "CANCELLED", "left"), CallOutcome("shm", other)
         return compare(both(*sides, method=EVERY, ended_early=True), RULES)
@@ -219,7 +217,7 @@ def test_of_a_stream_that_was_left_only_what_both_sent_is_compared(both: Both) -
     assert left(stream(1, 2), []).why
 
 
-def test_gaps_of_a_stream_that_may_skip_items_are_no_difference(both: Both) -> None:
+def test_gaps_of_a_stream_that_may_skip_items_are_no_difference() -> None:
     sides = CallOutcome("grpc", [joints(1.0)]), CallOutcome("shm", [joints(2.0)], dropped=3)
     evidence = compare(both(*sides, method=LATEST), RULES)
     assert (evidence.verdict, evidence.why) == ("not_compared", "shm skipped 3 items that its reader was too slow for")
@@ -229,7 +227,7 @@ def test_gaps_of_a_stream_that_may_skip_items_are_no_difference(both: Both) -> N
 
 
 @pytest.mark.parametrize("sent", [19, 1, 21])
-def test_a_stream_that_may_skip_items_and_skipped_none_has_as_many_as_the_other(both: Both, sent: int) -> None:
+def test_a_stream_that_may_skip_items_and_skipped_none_has_as_many_as_the_other(sent: int) -> None:
     found = compare(both([joints(1.0)] * 20, [joints(1.0)] * sent, method=LATEST), RULES)
     assert (found.verdict, found.aspect) == ("different", "count")
     cut = both([joints(1.0)] * 20, [joints(1.0)] * sent, method=LATEST, ended_early=True)
@@ -239,7 +237,7 @@ def test_a_stream_that_may_skip_items_and_skipped_none_has_as_many_as_the_other(
 @pytest.mark.parametrize(
     ("skipped", "verdict"), [(2, "not_compared"), (1, "different"), (0, "different"), (3, "different")]
 )
-def test_a_stream_that_skipped_items_lacks_just_those(both: Both, skipped: int, verdict: str) -> None:
+def test_a_stream_that_skipped_items_lacks_just_those(skipped: int, verdict: str) -> None:
     control = CallOutcome("grpc", [joints(1.0)] * 20)
     for candidate in (
         CallOutcome("shm", [joints(1.0)] * 18, dropped=skipped),
@@ -249,7 +247,7 @@ def test_a_stream_that_skipped_items_lacks_just_those(both: Both, skipped: int, 
         assert (found.verdict, found.aspect) == (verdict, "count" if verdict == "different" else "")
 
 
-def test_a_typed_call_says_that_metadata_was_not_looked_at(both: Both) -> None:
+def test_a_typed_call_says_that_metadata_was_not_looked_at() -> None:
     typed, stubs = (compare(replace(both([1], [1]), request=one), RULES).left_out for one in (StepRequest(), b""))
     assert {"headers", "trailing metadata"} <= set(typed)
     assert not {"headers", "trailing metadata"} & set(stubs)
@@ -260,13 +258,13 @@ def test_a_typed_call_says_that_metadata_was_not_looked_at(both: Both) -> None:
 # bytes that nobody knows
 
 
-def test_messages_of_a_teams_own_are_compared_as_bytes(both: Both) -> None:
+def test_messages_of_a_teams_own_are_compared_as_bytes() -> None:
     evidence = compare(both([b"abcd"], [b"abxd"], method=FOREIGN), RULES)
     assert named(evidence) == ("different", "item", "bytes[2]", {"grpc": 99, "shm": 120})
     assert named(compare(both([b"abc"], [b"ab"], method=FOREIGN), RULES))[2] == "len(bytes)"
 
 
-def test_a_field_that_this_version_does_not_know_is_said_to_be_one(both: Both) -> None:
+def test_a_field_that_this_version_does_not_know_is_said_to_be_one() -> None:
     known = wire(method("MujocoService/GetJointState"), joints(1.0))
     evidence = compare(both([known + b"\xfa\x3f\x01x"], [known]), RULES)
     place = "len(bytes) (a response with fields that this version does not know, or none)"
@@ -282,14 +280,14 @@ def test_bytes_that_are_no_message_are_compared_as_they_are(one: bytes, other: b
     json.loads(evidence.write())
 
 
-def test_tolerances_hold_for_bytes_of_known_methods(both: Both) -> None:
+def test_tolerances_hold_for_bytes_of_known_methods() -> None:
     row = method("MujocoService/GetJointState")
     sides = [wire(row, joints(1.0))], [wire(row, joints(1.0 + 1e-6))]
     assert compare(both(*sides), RULES).where == "state.positions[0]"
     assert compare(both(*sides), ComparisonRules({"JointState.positions": Rule(abs=1e-5)})).verdict == "equal"
 
 
-def test_equal_bytes_with_a_nan_differ_where_a_rule_says_so(both: Both) -> None:
+def test_equal_bytes_with_a_nan_differ_where_a_rule_says_so() -> None:
     payload = wire(method("MujocoService/GetJointState"), joints(math.nan))
     assert compare(both([payload], [payload]), RULES).verdict == "equal"
     assert (
@@ -298,7 +296,7 @@ def test_equal_bytes_with_a_nan_differ_where_a_rule_says_so(both: Both) -> None:
     )
 
 
-def test_a_retry_policy_hides_attempts_and_that_is_said(both: Both) -> None:
+def test_a_retry_policy_hides_attempts_and_that_is_said() -> None:
     made, config = both([], []), '{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3}}]}'
     made.options = CallOptions(channel=(("grpc.service_config", config),))
     assert "attempts before the last" in compare(made, RULES).left_out

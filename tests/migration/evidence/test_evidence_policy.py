@@ -30,14 +30,13 @@ from lucky_transport_migration.routing import evidence_policy as policy_module
 from lucky_transport_migration.routing.evidence_policy import EvidencePolicy
 from lucky_transport_migration.routing.policies import RecordingPolicy
 from lucky_transport_migration.routing.router import process_router
-from tests.support.fixtures.migration_evidence import JOINTS, OTHER_JOINTS, READ, seen
+from tests.support.fixtures.migration_evidence import JOINTS, OTHER_JOINTS, READ, both, seen
 from tests.support.resources import free_port
 from tests.support.waiting import PATIENCE_S, at_once, until
 
 STREAM = "/hazel.rpc.AgentService/StreamRobotController"
 RESET = "/hazel.rpc.AgentService/ResetAgent"
 
-Both = Callable[..., Comparison]
 
 ROBOTS = [RobotControllerSummary(entity=EntityId(number)) for number in range(4)]
 
@@ -60,7 +59,7 @@ def noted(project: Any, *calls: Comparison, **options: Any) -> EvidencePolicy:
 
 @pytest.mark.parametrize("stage", ["shadow", "canary 10%", "shm"])
 @pytest.mark.parametrize("planted", PLANTED)
-def test_each_kind_of_difference_is_found_named_and_demoted(project: Any, both: Both, planted: str, stage: str) -> None:
+def test_each_kind_of_difference_is_found_named_and_demoted(project: Any, planted: str, stage: str) -> None:
     wrong, aspect, where = PLANTED[planted]
     project.write(stage)
     policy = project.policy()
@@ -80,7 +79,7 @@ def test_each_kind_of_difference_is_found_named_and_demoted(project: Any, both: 
     assert project.told[0] == f"{evidence.sentence}; demoted from {stage} to {expected}"
 
 
-def test_with_nothing_planted_nothing_is_demoted(project: Any, both: Both) -> None:
+def test_with_nothing_planted_nothing_is_demoted(project: Any) -> None:
     equal = both([JOINTS], [copy.deepcopy(JOINTS)]), both(ROBOTS, copy.deepcopy(ROBOTS), method=STREAM)
     noted(project, *equal * 100)
     assert {one.verdict for one in project.evidence} == {"equal"}
@@ -94,21 +93,21 @@ def test_with_nothing_planted_nothing_is_demoted(project: Any, both: Both) -> No
     ]
 
 
-def test_the_last_line_says_how_many_of_the_compared_answers_were_refusals(project: Any, both: Both) -> None:
+def test_the_last_line_says_how_many_of_the_compared_answers_were_refusals(project: Any) -> None:
     sides = (CallOutcome(name, (), "NOT_FOUND", "no such robot", took_us=9.0) for name in ("grpc", "shm"))
     noted(project, both(*sides), both([JOINTS], [copy.deepcopy(JOINTS)]))
     said = "2 equal, 0 different, 0 failed; 1 of 2 compared answers was a refusal: 1 NOT_FOUND; of no call: "
     assert said in project.told[0]
 
 
-def test_a_method_that_is_back_is_not_demoted_again_for_calls_that_were_under_way(project: Any, both: Both) -> None:
+def test_a_method_that_is_back_is_not_demoted_again_for_calls_that_were_under_way(project: Any) -> None:
     project.write("canary 10%")
     noted(project, *[both([OTHER_JOINTS], [JOINTS], stage="canary 10%")] * 20)
     assert [str(entry.to) for entry in project.journal] == ["shadow"]
     assert len(project.evidence) == 20
 
 
-def test_what_changes_the_world_has_no_shadow_and_its_calls_are_counted(project: Any, both: Both) -> None:
+def test_what_changes_the_world_has_no_shadow_and_its_calls_are_counted(project: Any) -> None:
     policy = project.policy()
     assert policy.decide(RESET).shadow == ""
     assert policy.decide(READ).shadow == "shm"
@@ -118,14 +117,14 @@ def test_what_changes_the_world_has_no_shadow_and_its_calls_are_counted(project:
     assert f"; not looked at: {RESET}: it changes what there is, and is not made twice" in project.told[0]
 
 
-def test_a_dead_candidate_of_what_changes_the_world_is_demoted(project: Any, both: Both) -> None:
+def test_a_dead_candidate_of_what_changes_the_world_is_demoted(project: Any) -> None:
     project.write("canary 50%")
     gone = CallOutcome("shm", (), "UNAVAILABLE", "gone", is_local=True)
     noted(project, both(gone, None, method=RESET, stage="canary 50%"))
     assert [str(entry.to) for entry in project.journal] == ["grpc"]
 
 
-def test_rules_and_limits_are_read_again_while_it_runs(project: Any, both: Both) -> None:
+def test_rules_and_limits_are_read_again_while_it_runs(project: Any) -> None:
     policy = project.policy()
     near = GetJointStateResponse(True, "", JointState([0.5 + 1e-6] * 19, [0.25] * 18, 19, 18))
     project.write(rest='[parity.fields]\n"JointState.*" = { abs = 1e-5 }\n[gate]\ndemote = false')
@@ -143,9 +142,7 @@ def test_rules_and_limits_are_read_again_while_it_runs(project: Any, both: Both)
     assert len(project.journal) == before
 
 
-def test_wrong_rules_leave_the_last_good_ones_in_force(
-    project: Any, both: Both, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_wrong_rules_leave_the_last_good_ones_in_force(project: Any, caplog: pytest.LogCaptureFixture) -> None:
     policy = project.policy()
     with caplog.at_level(logging.WARNING, "lucky_transport"):
         project.write(rest='[parity.fields]\n"JointStat.x" = { abs = 1 }')
@@ -161,7 +158,7 @@ def test_wrong_rules_leave_the_last_good_ones_in_force(
     assert {one.verdict for one in project.evidence} == {"equal"}
 
 
-def test_items_that_cannot_be_compared_are_said_and_harm_nobody(project: Any, both: Both) -> None:
+def test_items_that_cannot_be_compared_are_said_and_harm_nobody(project: Any) -> None:
     class Hostile:
         def __eq__(self, other: object) -> bool:
             raise RuntimeError("do not compare me")
@@ -191,13 +188,13 @@ def test_the_router_of_the_registry_decides_by_stages_and_records_where_it_is_as
     router.close()
 
 
-def test_a_quiet_policy_speaks_only_of_what_is_wrong(project: Any, both: Both) -> None:
+def test_a_quiet_policy_speaks_only_of_what_is_wrong(project: Any) -> None:
     for wrong in (False, True):
         noted(project, both([JOINTS], [OTHER_JOINTS if wrong else JOINTS]), quiet=True)
         assert bool(project.told) == wrong
 
 
-def test_evidence_is_json_also_where_numbers_are_none(project: Any, both: Both) -> None:
+def test_evidence_is_json_also_where_numbers_are_none(project: Any) -> None:
     one, other = (GetJointStateResponse(True, "", JointState([float(number)])) for number in ("inf", "nan"))
     noted(project, both([one], [other]))
     (line,) = Path(next((project.folder / "lucky-evidence").glob("calls-*"))).read_text().splitlines()
@@ -230,14 +227,14 @@ def test_the_page_says_of_equal_answers_what_is_compared() -> None:
     assert f"| `equal` | {', '.join(ASPECTS)} are alike" in page
 
 
-def test_a_folder_that_cannot_hold_what_describes_a_service_loses_no_count(project: Any, both: Both) -> None:
+def test_a_folder_that_cannot_hold_what_describes_a_service_loses_no_count(project: Any) -> None:
     pytest.importorskip("grpc_health.v1.health_pb2")  # a service whose modules are imported here
     (project.folder / "lucky-evidence").write_text("a file")
     noted(project, both([b""], None, method="/grpc.health.v1.Health/Check"))
     assert "; not looked at: /grpc.health.v1.Health/Check: " in project.told[-1]
 
 
-def test_where_the_journal_cannot_be_written_the_method_falls_back_in_this_process(project: Any, both: Both) -> None:
+def test_where_the_journal_cannot_be_written_the_method_falls_back_in_this_process(project: Any) -> None:
     project.write("canary 50%")
     (project.folder / "lucky-evidence").write_text("a file where the folder should be")
     policy = noted(project, both([OTHER_JOINTS], [JOINTS], stage="canary 50%"))
@@ -247,7 +244,7 @@ def test_where_the_journal_cannot_be_written_the_method_falls_back_in_this_proce
 
 
 @pytest.fixture
-def busy_policy(project: Any, both: Both, monkeypatch: pytest.MonkeyPatch) -> tuple[EvidencePolicy, Callable[[], None]]:
+def busy_policy(project: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[EvidencePolicy, Callable[[], None]]:
     """Return a policy that is held up by the first call it looks at, and what releases it."""
     held, entered = threading.Event(), threading.Event()
 
@@ -265,7 +262,7 @@ def busy_policy(project: Any, both: Both, monkeypatch: pytest.MonkeyPatch) -> tu
 
 @pytest.mark.parametrize(("calls", "item", "kept"), [(5100, JOINTS, 4096), (100, bytes(1 << 20), 32)])
 def test_what_comes_too_fast_or_is_too_large_is_refused_and_counted(
-    project: Any, both: Both, busy_policy: Any, calls: int, item: Any, kept: int
+    project: Any, busy_policy: Any, calls: int, item: Any, kept: int
 ) -> None:
     policy, release = busy_policy
     for _ in range(calls):
@@ -276,7 +273,7 @@ def test_what_comes_too_fast_or_is_too_large_is_refused_and_counted(
     assert f"{calls - kept:,} more came too fast to be looked at" in project.told[0]
 
 
-def test_many_threads_may_note_at_once(project: Any, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_threads_may_note_at_once(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy_module, "_CLOSE_S", PATIENCE_S)  # none is left over on a busy machine
     policy = project.policy()
     at_once(*[lambda: [policy.note(both([JOINTS], [JOINTS])) for _ in range(200)]] * 8)
@@ -285,7 +282,7 @@ def test_many_threads_may_note_at_once(project: Any, both: Both, monkeypatch: py
 
 
 def test_a_file_that_is_being_written_is_not_closed_under_its_writer(
-    project: Any, both: Both, monkeypatch: pytest.MonkeyPatch
+    project: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another file may get its descriptor. The thread ends once it has written."""
     before = set(threading.enumerate())
@@ -308,7 +305,7 @@ def test_a_file_that_is_being_written_is_not_closed_under_its_writer(
     until(lambda: set(threading.enumerate()) <= before)
 
 
-def test_closing_twice_and_noting_after_it_are_harmless(project: Any, both: Both) -> None:
+def test_closing_twice_and_noting_after_it_are_harmless(project: Any) -> None:
     before = set(threading.enumerate())
     policy = project.policy()
     policy.close()
@@ -318,7 +315,7 @@ def test_closing_twice_and_noting_after_it_are_harmless(project: Any, both: Both
     assert not {thread.name for thread in threading.enumerate() if thread not in before}
 
 
-def test_a_forked_child_has_evidence_a_thread_and_a_summary_of_its_own(project: Any, both: Both) -> None:
+def test_a_forked_child_has_evidence_a_thread_and_a_summary_of_its_own(project: Any) -> None:
     policy = project.policy()
     for _ in range(100):
         policy.note(both([JOINTS], [JOINTS]))
@@ -412,7 +409,7 @@ def test_a_signal_handler_that_raises_before_the_thread_starts_costs_nothing_but
     assert queue.close(PATIENCE_S)
 
 
-def test_metrics_count_calls_verdicts_durations_and_demotions(project: Any, both: Both) -> None:
+def test_metrics_count_calls_verdicts_durations_and_demotions(project: Any) -> None:
     registry = CollectorRegistry()
     noted(project, both([JOINTS], [JOINTS]), both([JOINTS], [OTHER_JOINTS]), metrics=Metrics(registry))
 
@@ -427,7 +424,7 @@ def test_metrics_count_calls_verdicts_durations_and_demotions(project: Any, both
     assert value("lucky_transport_demotions_total", to="grpc") == 1
 
 
-def test_metrics_are_served_where_a_port_is_given(project: Any, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_are_served_where_a_port_is_given(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
     start, port = metrics.start_http_server, free_port()
     monkeypatch.setattr(metrics, "start_http_server", lambda *args, **named: started.append(start(*args, **named)))
@@ -449,7 +446,7 @@ def test_metrics_are_served_where_a_port_is_given(project: Any, both: Both, monk
     assert f'lucky_transport_compared_total{{aspect="",method="{READ}",stage="shadow",verdict="equal"}} 1.0' in text
 
 
-def test_a_port_that_is_taken_is_said_and_the_policy_works(project: Any, both: Both) -> None:
+def test_a_port_that_is_taken_is_said_and_the_policy_works(project: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         project.write(rest=f"metrics_port = {port}")
@@ -464,7 +461,7 @@ def test_a_port_that_is_taken_is_said_and_the_policy_works(project: Any, both: B
     ("found", "why"), [(None, "[metrics]'"), (ModuleType("prometheus_client"), "(unknown location)")]
 )
 def test_without_prometheus_client_nothing_is_counted_and_only_a_port_makes_that_worth_saying(
-    found: ModuleType | None, why: str, project: Any, both: Both, monkeypatch: pytest.MonkeyPatch
+    found: ModuleType | None, why: str, project: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", found)
     monkeypatch.delitem(sys.modules, metrics.__name__)

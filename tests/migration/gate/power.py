@@ -57,17 +57,12 @@ def drawn(random: np.random.Generator, calls: int, times: float, correlation: fl
     return summary(control, candidate, calls)
 
 
-def verdicts(methods: int, calls: int, times: float, runs: int, limits: Limits) -> Iterator[list[MethodVerdict]]:
+def verdicts(methods: int, times: float, runs: int, limits: Limits) -> Iterator[list[MethodVerdict]]:
     """Yield the verdicts of each run's first look on all methods."""
+    calls = CALLS[methods]
     random = np.random.default_rng([methods, calls, round(times * 1000)])
     for _ in range(runs):
         yield [judge_method(drawn(random, calls, times), limits, among=methods) for _ in range(methods)]
-
-
-def promoted_share(methods: int, times: float, runs: int) -> float:
-    """Return the share of runs in which all methods may move on at the first look, by the gate's defaults."""
-    found = [all(one.promote for one in run) for run in verdicts(methods, CALLS[methods], times, runs, Limits())]
-    return sum(found) / runs
 
 
 def moments(random: np.random.Generator, looks: int) -> list[int]:

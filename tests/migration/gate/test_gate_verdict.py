@@ -6,10 +6,11 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,21 +28,26 @@ from lucky_transport_migration.stages.journal import Demotion
 from lucky_transport_migration.stages.stage import Placement, Stage
 from lucky_transport_migration.stages.stage_plan import StagePlan
 from tests.migration.gate.power import durations
-from tests.support.fixtures.migration_evidence import promote
+from tests.support.fixtures.migration_evidence import promote, seen
 from tests.support.waiting import PATIENCE_S, at_once
 
 STEP = "/hazel.rpc.AgentService/Step"
-Seen = Callable[..., Evidence]
-Calls = Callable[..., Iterator[Evidence]]
 
 OTHER = "/hazel.rpc.SceneService/ListEntities"
 
 
-def different(seen: Seen, where: str = "entity.name", **fields: object) -> Evidence:
+def calls(n: int, seed: int = 0, grpc_us: float = 400.0, shm_us: float = 40.0, **fields: Any) -> Iterator[Evidence]:
+    """Yield equal calls, durations drawn around the given medians. fields: of `Evidence`."""
+    noise = np.random.default_rng(seed).lognormal(0.0, 0.4, (n, 2))
+    for ours, theirs in noise.tolist():
+        yield seen(grpc_us=grpc_us * ours, shm_us=shm_us * theirs, **fields)
+
+
+def different(where: str = "entity.name", **fields: Any) -> Evidence:
     return seen(verdict="different", aspect="item", where=where, values={"grpc": "a", "shm": "b"}, **fields)
 
 
-def test_enough_equal_and_fast_calls_move_on(calls: Calls) -> None:
+def test_enough_equal_and_fast_calls_move_on() -> None:
     verdict = judge(calls(1200), Limits())
     assert verdict.promote
     assert verdict.reasons == []
@@ -50,13 +56,13 @@ def test_enough_equal_and_fast_calls_move_on(calls: Calls) -> None:
     assert row.mismatch_bound == pytest.approx(0.002907, abs=1e-6)
 
 
-def test_too_few_calls_are_named_with_both_numbers(calls: Calls) -> None:
+def test_too_few_calls_are_named_with_both_numbers() -> None:
     verdict = judge(calls(999), Limits(mismatch_limit=0.1))
     assert not verdict.promote
     assert verdict.reasons == ["/hazel.rpc.SceneService/GetEntity: 999 calls compared, 1,000 asked for (calls)"]
 
 
-def test_repeats_of_one_request_are_one_trial(seen: Seen, calls: Calls) -> None:
+def test_repeats_of_one_request_are_one_trial() -> None:
     own = [one for n in range(10) for one in calls(200, seed=n, request=f"{n:016x}", method="/team.v1.Robot/Read")]
     short = judge(own, Limits()).reasons[0]
     assert "2,000 calls of 10 distinct requests compared, 1,000 asked for (calls)" in short
@@ -69,22 +75,22 @@ def test_repeats_of_one_request_are_one_trial(seen: Seen, calls: Calls) -> None:
     assert (row.summary.compared, row.summary.trials) == (1_200, 1_200)
 
 
-def test_a_request_that_differed_once_is_one_bad_trial_however_often_it_is_repeated(seen: Seen, calls: Calls) -> None:
+def test_a_request_that_differed_once_is_one_bad_trial_however_often_it_is_repeated() -> None:
     rows = [seen(request=f"{index:016x}") for index in range(1_982)]
-    bad = [different(seen, request="f" * 16) for _ in range(50)]
+    bad = [different(request="f" * 16) for _ in range(50)]
     good_repeats = list(calls(50, request="f" * 16))
     (reason,) = judge([*rows, *bad, *good_repeats], Limits()).reasons
     assert "of 2,082 compared calls of 1,983 distinct requests 50 differed" in reason
     assert judge([*rows, seen(request="a" * 16), *bad, *good_repeats], Limits()).promote
 
 
-def test_one_mismatch_is_called_different_and_held_back_where_too_high_a_rate_is_open(seen: Seen, calls: Calls) -> None:
-    (reason,) = judge([*calls(999), different(seen)], Limits()).reasons
+def test_one_mismatch_is_called_different_and_held_back_where_too_high_a_rate_is_open() -> None:
+    (reason,) = judge([*calls(999), different()], Limits()).reasons
     assert ": DIFFERENT: of 1,000 compared calls 1 differed and 0 failed (item 1); after a fix, " in reason
     assert reason.endswith("up to 0.598 % is open, the limit is 0.3 %")
     assert "entity.name: grpc 'a', shm 'b'" in reason
-    assert not judge([*calls(1982), different(seen)], Limits()).promote
-    assert judge([*calls(1983), different(seen)], Limits()).promote
+    assert not judge([*calls(1982), different()], Limits()).promote
+    assert judge([*calls(1983), different()], Limits()).promote
 
 
 @pytest.mark.parametrize(
@@ -98,7 +104,7 @@ def test_one_mismatch_is_called_different_and_held_back_where_too_high_a_rate_is
     ],
 )
 def test_a_larger_share_is_advised_where_the_share_is_what_lacks_calls(
-    seen: Seen, tmp_path: Path, rung: str, control: int, candidate: int, is_said: bool
+    tmp_path: Path, rung: str, control: int, candidate: int, is_said: bool
 ) -> None:
     made = ((count, name, other) for count, name, other in ((control, "grpc", "shm"), (candidate, "shm", "grpc")))
     live = [one for count, *names in made for one in [seen(transports=names, stage=rung)] * count]
@@ -109,28 +115,28 @@ def test_a_larger_share_is_advised_where_the_share_is_what_lacks_calls(
     assert told.count(advice) == is_said, told
 
 
-def test_a_failed_candidate_counts_as_much_as_a_wrong_one(seen: Seen, calls: Calls) -> None:
+def test_a_failed_candidate_counts_as_much_as_a_wrong_one() -> None:
     failed = seen(verdict="failed", aspect="code", shadow=SideResult("shm", "UNAVAILABLE"))
     verdict = judge([*calls(1200), failed], Limits())
     assert not verdict.promote
     assert "0 differed and 1 failed (code 1)" in verdict.reasons[0]
 
 
-def test_one_method_that_may_not_move_holds_the_verdict_but_not_the_others(calls: Calls) -> None:
+def test_one_method_that_may_not_move_holds_the_verdict_but_not_the_others() -> None:
     verdict = judge([*calls(1500), *calls(10, method=OTHER)], Limits())
     assert not verdict.promote
     assert [row.promote for row in verdict.methods.values()] == [True, False]
     assert all(reason.startswith(f"{OTHER}: ") for reason in verdict.reasons)
 
 
-def test_calls_that_nothing_was_compared_of_move_nothing(seen: Seen) -> None:
+def test_calls_that_nothing_was_compared_of_move_nothing() -> None:
     unseen = [seen(stage="canary 10%", verdict="not_compared", shadow=None, why="it changes the world")] * 5000
     (reason,) = judge(unseen, Limits()).reasons
     assert "of 5,000 calls none was compared (5,000: it changes the world)" in reason
     assert "parity" in reason
 
 
-def test_methods_at_rest_are_not_judged(seen: Seen, calls: Calls) -> None:
+def test_methods_at_rest_are_not_judged() -> None:
     at_grpc = seen(method=OTHER, stage="grpc", verdict="not_compared", shadow=None)
     complete = seen(method="/a.B/C", stage="complete", verdict="not_compared", shadow=None)
     verdict = judge([*calls(1200), at_grpc, complete], Limits())
@@ -138,32 +144,32 @@ def test_methods_at_rest_are_not_judged(seen: Seen, calls: Calls) -> None:
     assert len(verdict.methods) == 1
 
 
-def test_comparisons_made_on_two_engines_count(seen: Seen, calls: Calls) -> None:
+def test_comparisons_made_on_two_engines_count() -> None:
     assert judge(calls(1200, kind="parity", stage=""), Limits()).promote
     replayed = [seen(kind="replay", stage="")] * 1200
     assert not judge(replayed[:990], Limits()).promote
     assert judge([*replayed, *calls(100)], Limits()).promote, "the durations are those of the live calls"
 
 
-def test_calls_whose_noise_lasts_hold_back_and_say_what_they_are_worth(seen: Seen) -> None:
-    (reason,) = judge(timed(seen, 3_000, 0.99), Limits()).reasons
+def test_calls_whose_noise_lasts_hold_back_and_say_what_they_are_worth() -> None:
+    (reason,) = judge(timed(3_000, 0.99), Limits()).reasons
     assert re.search(r"noise that lasts makes 3,000 calls worth \d\d independent ones; more calls", reason)
-    (reason,) = judge(timed(seen, 2_000, 0.0), Limits(slower_limit=1.01)).reasons
+    (reason,) = judge(timed(2_000, 0.0), Limits(slower_limit=1.01)).reasons
     assert "noise that lasts" not in reason
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.9, 0.99])
-def test_no_count_of_calls_is_promised_where_the_noise_of_a_machine_decides(seen: Seen, correlation: float) -> None:
-    (reason,) = judge(timed(seen, 2_000, correlation), Limits(slower_limit=1.01)).reasons
+def test_no_count_of_calls_is_promised_where_the_noise_of_a_machine_decides(correlation: float) -> None:
+    (reason,) = judge(timed(2_000, correlation), Limits(slower_limit=1.01)).reasons
     assert reason.endswith("more calls, over a longer time, can show that it is kept")
     assert not re.search(r"[\d,]+ more calls", reason)
 
 
-def test_mismatches_in_a_burst_leave_a_higher_rate_open_than_as_many_apart(seen: Seen, calls: Calls) -> None:
-    burst = [*calls(2500), *[different(seen)] * 10, *calls(2490)]
+def test_mismatches_in_a_burst_leave_a_higher_rate_open_than_as_many_apart() -> None:
+    burst = [*calls(2500), *[different()] * 10, *calls(2490)]
     (reason,) = judge(burst, Limits(calls=1)).reasons
     assert "mismatches come in bursts: 5,000 are worth" in reason
-    apart = [one for index in range(10) for one in (*calls(499, seed=index), different(seen))]
+    apart = [one for index in range(10) for one in (*calls(499, seed=index), different())]
     (other,) = judge(apart, Limits(calls=1)).reasons
     assert open_rate(reason) > 1.5 * open_rate(other)
 
@@ -174,15 +180,15 @@ def open_rate(reason: str) -> float:
     return float(found[1])
 
 
-def timed(seen: Seen, calls: int, correlation: float, times: float = 1.0) -> Iterator[Evidence]:
+def timed(calls: int, correlation: float, times: float = 1.0) -> Iterator[Evidence]:
     """Yield equal calls whose durations have noise that lasts."""
     random = np.random.default_rng(5)
     sides = (durations(random, calls, correlation, us).tolist() for us in (400.0, 400.0 * times))
     return (seen(grpc_us=one, shm_us=other) for one, other in zip(*sides, strict=True))
 
 
-def test_what_an_aa_run_shows_as_noise_is_no_slowness(calls: Calls) -> None:
-    same = {"primary": SideResult("grpc", us=400.0), "shadow": SideResult("grpc", us=480.0)}
+def test_what_an_aa_run_shows_as_noise_is_no_slowness() -> None:
+    same: dict[str, Any] = {"primary": SideResult("grpc", us=400.0), "shadow": SideResult("grpc", us=480.0)}
     slower = list(calls(4000, grpc_us=400, shm_us=440))
     assert judge([*slower, *calls(200, kind="aa", **same)], Limits()).promote
     (reason,) = judge([*calls(4000, grpc_us=400, shm_us=600), *calls(200, kind="aa", **same)], Limits()).reasons
@@ -190,17 +196,17 @@ def test_what_an_aa_run_shows_as_noise_is_no_slowness(calls: Calls) -> None:
     assert not judge([*slower, *calls(20, kind="aa", **same)], Limits()).promote, "20 pairs say nothing"
 
 
-def test_a_noisy_aa_run_does_not_excuse_any_slowness(calls: Calls) -> None:
-    same = {"primary": SideResult("grpc", us=400.0), "shadow": SideResult("grpc", us=4000.0)}
+def test_a_noisy_aa_run_does_not_excuse_any_slowness() -> None:
+    same: dict[str, Any] = {"primary": SideResult("grpc", us=400.0), "shadow": SideResult("grpc", us=4000.0)}
     (reason,) = judge([*calls(4000, grpc_us=400, shm_us=600), *calls(200, kind="aa", **same)], Limits()).reasons
     assert "the limit is 1.25" in reason
 
 
-def test_an_aa_run_alone_is_no_evidence(calls: Calls) -> None:
+def test_an_aa_run_alone_is_no_evidence() -> None:
     assert not judge(calls(5000, kind="aa"), Limits()).promote
 
 
-def test_items_of_a_stream_that_all_come_at_its_end_hold_it_back(seen: Seen) -> None:
+def test_items_of_a_stream_that_all_come_at_its_end_hold_it_back() -> None:
     def streams(first_us: float) -> Iterator[Evidence]:
         for index in range(1200):
             control, candidate = 400.0 + index % 7, 380.0 + index % 5
@@ -219,31 +225,29 @@ def test_items_of_a_stream_that_all_come_at_its_end_hold_it_back(seen: Seen) -> 
     ]
 
 
-def test_durations_of_a_recording_are_not_compared_with_those_of_today(calls: Calls) -> None:
+def test_durations_of_a_recording_are_not_compared_with_those_of_today() -> None:
     (reason,) = judge(calls(1200, kind="replay", grpc_us=10, shm_us=5_000), Limits()).reasons
     assert "it needs 8 pairs of timed calls" in reason
     assert "no replay" in reason
 
 
-def test_durations_of_calls_that_failed_do_not_count(seen: Seen) -> None:
-    refused = {"primary": SideResult("grpc", "NOT_FOUND", 10.0), "shadow": SideResult("shm", "NOT_FOUND", 900.0)}
-    nothing, reason = judge([seen(**refused)] * 1200, Limits()).reasons
+def test_durations_of_calls_that_failed_do_not_count() -> None:
+    nothing, reason = judge([seen(code="NOT_FOUND", grpc_us=10.0, shm_us=900.0)] * 1200, Limits()).reasons
     assert "NOTHING COMPARED: none of 1,200 compared calls was accepted (1,200 NOT_FOUND)" in nothing
     assert "its p50 is not known: it needs 8 pairs" in reason
     assert reason.endswith("has 0")
 
 
-def test_a_method_that_an_engine_does_not_have_is_refused_alike_and_that_is_its_answer(seen: Seen) -> None:
-    missing = {"primary": SideResult("grpc", "UNIMPLEMENTED", 10.0), "shadow": SideResult("shm", "UNIMPLEMENTED", 9.0)}
+def test_a_method_that_an_engine_does_not_have_is_refused_alike_and_that_is_its_answer() -> None:
     own, other = (
-        judge([seen(method=name, **missing)] * 9, Limits()).reasons
+        judge([seen(name, code="UNIMPLEMENTED")] * 9, Limits()).reasons
         for name in ("/hazel.rpc.SceneService/GetEntity", "/team.v1.A/Get")
     )
     assert "NOTHING COMPARED" not in str(own)
     assert "NOTHING COMPARED" in str(other)
 
 
-def test_a_tail_that_too_few_callers_waited_for_holds_back_and_says_how_many_there_are(seen: Seen) -> None:
+def test_a_tail_that_too_few_callers_waited_for_holds_back_and_says_how_many_there_are() -> None:
     shm, grpc = SideResult("shm", us=40.0), SideResult("grpc", us=400.0)
     rows = [seen(stage="canary 10%", primary=shm, shadow=grpc)] * 90
     rows += [seen(stage="canary 10%", primary=grpc, shadow=shm)] * 1_110
@@ -254,7 +258,7 @@ def test_a_tail_that_too_few_callers_waited_for_holds_back_and_says_how_many_the
     )
 
 
-def test_a_slow_tail_is_held_back_where_callers_wait_for_the_candidate(seen: Seen) -> None:
+def test_a_slow_tail_is_held_back_where_callers_wait_for_the_candidate() -> None:
     def waited(slow_us: float) -> Iterator[Evidence]:
         for index in range(1_200):
             us = {"grpc": 8_000.0 + index % 7, "shm": 7_000.0 + index % 5 + (index // 2 % 50 == 0) * slow_us}
@@ -268,15 +272,15 @@ def test_a_slow_tail_is_held_back_where_callers_wait_for_the_candidate(seen: See
     assert judge(waited(0.0), Limits()).promote
 
 
-def test_a_field_that_differs_over_one_transport_as_well_gets_a_remedy(seen: Seen, calls: Calls) -> None:
-    noise = different(seen, where="frames[3].timestamp", kind="aa")
-    (reason,) = judge([*calls(1200), noise, different(seen, where="frames[0].timestamp")], Limits()).reasons
+def test_a_field_that_differs_over_one_transport_as_well_gets_a_remedy() -> None:
+    noise = different(where="frames[3].timestamp", kind="aa")
+    (reason,) = judge([*calls(1200), noise, different(where="frames[0].timestamp")], Limits()).reasons
     assert "[parity.fields]" in reason
-    (reason,) = judge([*calls(1200), noise, different(seen)], Limits()).reasons
+    (reason,) = judge([*calls(1200), noise, different()], Limits()).reasons
     assert "[parity.fields]" not in reason
 
 
-def test_the_verdict_is_json_with_what_was_left_out(seen: Seen, calls: Calls) -> None:
+def test_the_verdict_is_json_with_what_was_left_out() -> None:
     some = [
         seen(left_out={"AgentFrame.timestamp_ms": "a clock"}),
         seen(verdict="not_compared", shadow=None, why="the pool is full"),
@@ -300,14 +304,14 @@ def demoted(cool_until: float, method: str = OTHER) -> EffectiveStages:
     return EffectiveStages(plan, {method: Demotion(method, shadow, "entity.name differs", cool_until)})
 
 
-def test_a_demoted_method_is_held_back_for_its_cool_down_whatever_was_seen(calls: Calls) -> None:
+def test_a_demoted_method_is_held_back_for_its_cool_down_whatever_was_seen() -> None:
     verdict = judge([*calls(1500), *calls(1500, method=OTHER)], Limits(), standing=demoted(time.time() + 100))
     (reason,) = verdict.reasons
     assert reason.startswith(f"{OTHER}: demoted to shadow (entity.name differs), in cool-down for ")
     assert [row.promote for row in verdict.methods.values()] == [True, False]
 
 
-def test_after_its_cool_down_a_demoted_method_moves_on_by_new_evidence_only(calls: Calls) -> None:
+def test_after_its_cool_down_a_demoted_method_moves_on_by_new_evidence_only() -> None:
     verdict = judge(calls(1500), Limits(), standing=demoted(1.0))
     found, unseen = (reason.partition(": ")[2] for reason in verdict.reasons)
     assert found == "demoted to shadow (entity.name differs)"
@@ -315,7 +319,7 @@ def test_after_its_cool_down_a_demoted_method_moves_on_by_new_evidence_only(call
     assert judge([*calls(1500), *calls(1500, method=OTHER)], Limits(), standing=demoted(1.0)).promote
 
 
-def test_a_demotion_of_the_stepping_path_holds_step_back(calls: Calls) -> None:
+def test_a_demotion_of_the_stepping_path_holds_step_back() -> None:
     """`stage promote` refuses Step then, whichever of its methods was demoted."""
     exchanges = list(calls(1500, method=STEP, kind="parity", stage="exchange"))
     standing = demoted(time.time() + 100, "/hazel.rpc.AgentService/ResetAgent")
@@ -323,7 +327,7 @@ def test_a_demotion_of_the_stepping_path_holds_step_back(calls: Calls) -> None:
     assert row.reasons[0].startswith("demoted to shadow (entity.name differs), in cool-down for ")
 
 
-def test_the_verdict_on_a_method_is_the_same_whatever_else_is_asked_for(calls: Calls) -> None:
+def test_the_verdict_on_a_method_is_the_same_whatever_else_is_asked_for() -> None:
     """The bounds hold for all methods that are on their way together."""
     evidence = [*calls(1300), *calls(1300, method=OTHER)]
     both = judge(evidence, Limits())
@@ -341,7 +345,7 @@ def test_the_verdict_on_a_method_is_the_same_whatever_else_is_asked_for(calls: C
         ("/team.v1.Robot/MoveTo", "or by `record` and `replay`; if it only reads, say so in its .proto"),
     ],
 )
-def test_the_advice_names_the_evidence_that_a_method_can_have(seen: Seen, method: str, advice: str) -> None:
+def test_the_advice_names_the_evidence_that_a_method_can_have(method: str, advice: str) -> None:
     plan = StagePlan(Path("lucky_transport.toml"), catalogue=Catalogue())
     unseen = seen(method=method, stage="grpc", verdict="not_compared", shadow=None)
     standing = EffectiveStages(plan, {method: Demotion(method, Placement(Stage.GRPC), "it differs", 1.0)})
@@ -493,10 +497,10 @@ NOT_LIVE = ("aa", "replay", "parity")
 
 @pytest.mark.parametrize("verdict", ["different", "failed"])
 @pytest.mark.parametrize("fields", [{"stage": "grpc"}, {"stage": "complete"}, *({"kind": one} for one in NOT_LIVE)])
-def test_only_live_calls_of_a_method_on_its_way_demote_it(seen: Seen, verdict: str, fields: dict[str, str]) -> None:
+def test_only_live_calls_of_a_method_on_its_way_demote_it(verdict: str, fields: dict[str, Any]) -> None:
     """Where they lead is shown by tests/migration/evidence/test_evidence_policy.py."""
-    assert demotion(seen(**{"stage": "shm", "verdict": verdict, **fields}), Limits()) is None
+    assert demotion(seen(verdict=verdict, **{"stage": "shm", **fields}), Limits()) is None
 
 
-def test_a_team_can_switch_it_off(seen: Seen) -> None:
+def test_a_team_can_switch_it_off() -> None:
     assert demotion(seen(stage="shm", verdict="failed"), Limits(demote=False)) is None

@@ -19,6 +19,7 @@ from lucky_transport.routing import Decision
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.staged_transport import StagedTransport
+from tests.migration.conftest import FakePolicy
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
@@ -184,18 +185,16 @@ def serve(stack: contextlib.ExitStack) -> Callable[[Planted], str]:
     return serve
 
 
-def policy_of(new_policy: Any, decision: Decision) -> Any:
-    return new_policy(decision, {STEP: GRPC})
+def policy_of(decision: Decision) -> Any:
+    return FakePolicy(decision, {STEP: GRPC})
 
 
 @pytest.mark.parametrize(
     ("fault", "code"),
     [("none", "OK"), ("wrong", "OK"), ("hang", "DEADLINE_EXCEEDED"), ("unreachable", "UNAVAILABLE")],
 )
-def test_whatever_a_shadow_does_the_caller_is_answered_by_grpc(
-    start: Start, serve: Any, new_policy: Any, fault: str, code: str
-) -> None:
-    policy = policy_of(new_policy, SHADOW)
+def test_whatever_a_shadow_does_the_caller_is_answered_by_grpc(start: Start, serve: Any, fault: str, code: str) -> None:
+    policy = policy_of(SHADOW)
     candidate = {
         "none": lambda: serve(Planted(7)),
         "wrong": lambda: serve(Planted(8)),
@@ -214,9 +213,9 @@ def test_whatever_a_shadow_does_the_caller_is_answered_by_grpc(
 
 @pytest.mark.parametrize("stage", [SHADOW, CANARY], ids=lambda decision: decision.stage)
 def test_a_candidate_that_crashes_in_a_read_is_noted_and_grpc_answers(
-    start: Start, new_policy: Any, stage: Decision, stack: contextlib.ExitStack
+    start: Start, stage: Decision, stack: contextlib.ExitStack
 ) -> None:
-    policy = policy_of(new_policy, stage)
+    policy = policy_of(stage)
     process = EngineProcess("toy", [f"shm://{unique_name()}"], options={"answer_delay_s": 60.0})
     stack.callback(process.stop)
     program = start(policy, Planted(7), str(process.endpoints[0]))
@@ -231,9 +230,9 @@ def test_a_candidate_that_crashes_in_a_read_is_noted_and_grpc_answers(
 
 
 def test_in_a_canary_an_unreachable_engine_is_answered_for_by_grpc(
-    start: Start, new_policy: Any, caplog: pytest.LogCaptureFixture
+    start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    policy = policy_of(new_policy, CANARY)
+    policy = policy_of(CANARY)
     program = start(policy, Planted(7), f"shm://{unique_name()}")
     assert [program.read() for _ in range(2)] == [7, 7]
     for note in policy.wait_for(READ.name, 2):
@@ -243,10 +242,8 @@ def test_in_a_canary_an_unreachable_engine_is_answered_for_by_grpc(
     assert len(logged) == 1, "once for each method"
 
 
-def test_two_answers_that_a_change_overlaps_are_not_compared_though_they_are_equal(
-    start: Start, serve: Any, new_policy: Any
-) -> None:
-    policy = policy_of(new_policy, SHADOW)
+def test_two_answers_that_a_change_overlaps_are_not_compared_though_they_are_equal(start: Start, serve: Any) -> None:
+    policy = policy_of(SHADOW)
     control = Planted(7, hangs="change")
     program = start(policy, control, serve(Planted(7)))
     changer = threading.Thread(target=program.change)
@@ -261,10 +258,8 @@ def test_two_answers_that_a_change_overlaps_are_not_compared_though_they_are_equ
     assert policy.wait_for(READ.name, 2)[-1].shadow is not None, "the world stood still"
 
 
-def test_what_is_no_read_is_never_made_twice_whatever_the_policy_says(
-    start: Start, serve: Any, new_policy: Any
-) -> None:
-    policy = policy_of(new_policy, SHADOW)
+def test_what_is_no_read_is_never_made_twice_whatever_the_policy_says(start: Start, serve: Any) -> None:
+    policy = policy_of(SHADOW)
     control, candidate = Planted(), Planted()
     program = start(policy, control, serve(candidate))
     program.change()

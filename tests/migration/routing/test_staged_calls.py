@@ -28,6 +28,7 @@ from lucky_transport_migration.evidence.outcome import Comparison
 from lucky_transport_migration.routing import shadows
 from lucky_transport_migration.routing.connection import TypedShadows
 from lucky_transport_migration.routing.router import ProcessRouter
+from tests.migration.conftest import FakePolicy
 from tests.planted.changes import connecting, fails
 from tests.support.interrupted_moments import interrupted_start
 from tests.support.waiting import PATIENCE_S, until
@@ -45,11 +46,6 @@ _STEPS = {"/hazel.rpc.AgentService/Step": _GRPC}  # they are made over gRPC what
 New = Callable[..., Any]
 
 
-def _side_answers(comparison: Any) -> tuple[str, str]:
-    shadow = comparison.shadow
-    return comparison.primary.transport, "" if shadow is None else shadow.transport
-
-
 @pytest.mark.parametrize("decision", [_GRPC, _SHADOW, _CANARY, _SHM, _COMPLETE])
 def test_a_read_is_answered_by_the_authority_and_noted_with_what_the_shadow_answered(
     stage: New, decision: Decision
@@ -58,7 +54,8 @@ def test_a_read_is_answered_by_the_authority_and_noted_with_what_the_shadow_answ
     response = staged.call(_SCHEMA, _ASKED)
     (note,) = policy.wait_for(_SCHEMA.name)
     assert response is note.primary.items[0]
-    assert _side_answers(note) == (decision.primary, decision.shadow)
+    assert note.primary.transport == decision.primary
+    assert (note.shadow.transport if note.shadow else "") == decision.shadow
     assert (note.primary.code, note.decision, note.why) == ("OK", decision, "")
     assert note.shadow is None or (list(note.shadow.items) == [response] and note.request == _ASKED)
     assert note.primary.took_us > 0
@@ -136,8 +133,8 @@ def test_a_complete_method_has_no_way_back(stage: New) -> None:
         staged.call(_SCHEMA, _ASKED)
 
 
-def test_a_program_whose_methods_are_complete_needs_no_grpc(open_staged: New, new_policy: New, serve: New) -> None:
-    staged = open_staged(new_policy(_COMPLETE), _NOBODY, serve("toy"))
+def test_a_program_whose_methods_are_complete_needs_no_grpc(open_staged: New, serve: New) -> None:
+    staged = open_staged(FakePolicy(_COMPLETE), _NOBODY, serve("toy"))
     assert staged.call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
     assert staged.step(staged.actions).seq == 1
 
@@ -186,7 +183,7 @@ def test_pictures_shown_in_place_are_not_kept_for_a_comparison(stage: New) -> No
 
 
 def test_a_shadow_that_raises_what_no_transport_may_raise_is_noted_as_a_crash(
-    open_staged: New, new_policy: New, serve: New, monkeypatch: pytest.MonkeyPatch
+    open_staged: New, serve: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = serve("toy")
 
@@ -199,7 +196,7 @@ def test_a_shadow_that_raises_what_no_transport_may_raise_is_noted_as_a_crash(
         return candidate
 
     for decision in (_SHADOW, _CANARY):
-        policy = new_policy(decision, _STEPS)
+        policy = FakePolicy(decision, _STEPS)
         for candidate, code in ((connect, "INTERNAL"), (explode, "UNAVAILABLE")):
             assert open_staged(policy, endpoint, candidate).call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
             note = policy.wait_for(_SCHEMA.name)[-1]
@@ -210,11 +207,11 @@ def test_a_shadow_that_raises_what_no_transport_may_raise_is_noted_as_a_crash(
 
 
 def test_a_shadow_that_hangs_delays_neither_calls_nor_close(
-    open_staged: New, new_policy: New, serve: New, monkeypatch: pytest.MonkeyPatch
+    open_staged: New, serve: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shadows, "_GRACE_S", 0.0)
     endpoint = serve("toy")
-    policy = new_policy(_SHADOW)
+    policy = FakePolicy(_SHADOW)
     release = threading.Event()
 
     def hang() -> Transport:
@@ -314,8 +311,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 
 
 @pytest.fixture
-def policy(new_policy: New) -> Any:
-    return new_policy(_SHADOW)
+def policy() -> Any:
+    return FakePolicy(_SHADOW)
 
 
 @pytest.fixture
@@ -447,8 +444,8 @@ def test_the_walk_is_short_and_its_files_have_what_it_names() -> None:
     check_walk(_PAGE, _WALK)
 
 
-def test_a_call_with_a_shadow_goes_the_way_that_the_page_shows(open_staged: New, new_policy: New, serve: New) -> None:
-    recorder, endpoint, policy = Recorder(), serve("toy"), new_policy(_SHADOW)
+def test_a_call_with_a_shadow_goes_the_way_that_the_page_shows(open_staged: New, serve: New) -> None:
+    recorder, endpoint, policy = Recorder(), serve("toy"), FakePolicy(_SHADOW)
 
     def call() -> None:
         staged.call(_SCHEMA, _ASKED)

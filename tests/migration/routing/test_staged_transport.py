@@ -110,10 +110,10 @@ def test_a_forked_child_is_told_to_connect_again(stage: New) -> None:
     assert staged.call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
 
 
-def test_closing_ends_threads_and_is_idempotent(open_staged: New, new_policy: New, serve: New) -> None:
+def test_closing_ends_threads_and_is_idempotent(open_staged: New, serve: New) -> None:
     endpoint = serve("toy")
     before = set(threading.enumerate())
-    policy = new_policy(_SHADOW)
+    policy = FakePolicy(_SHADOW)
     staged = open_staged(policy, endpoint, endpoint)
     staged.call(_SCHEMA, _ASKED)
     with staged.stream(_TELEMETRY, StreamTelemetryRequest(target_fps=500)) as stream:
@@ -128,10 +128,8 @@ def test_closing_ends_threads_and_is_idempotent(open_staged: New, new_policy: Ne
     until(lambda: len(policy.notes) == 2)
 
 
-def test_a_program_opens_it_by_the_file_of_stages(
-    new_policy: New, serve: New, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    endpoint, policy = serve("toy"), new_policy(_GRPC)
+def test_a_program_opens_it_by_the_file_of_stages(serve: New, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint, policy = serve("toy"), FakePolicy(_GRPC)
     (tmp_path / "lucky_transport.toml").write_text(f'[stages]\ncontrol = "{endpoint}"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(staged_transport, "process_router", lambda: ProcessRouter(policy))
@@ -158,21 +156,17 @@ def _observations(transport: Transport) -> list[bytes]:
 
 
 @pytest.mark.parametrize("decision", [_SHADOW, _SHM, _COMPLETE])
-def test_a_trajectory_is_the_same_at_every_stage(
-    open_staged: New, new_policy: New, serve: New, decision: Decision
-) -> None:
+def test_a_trajectory_is_the_same_at_every_stage(open_staged: New, serve: New, decision: Decision) -> None:
     control, candidate = serve("toy", seed=1), serve("toy", seed=1)
     with api.open_transport(serve("toy", seed=1)) as plain:
         expected = _observations(plain)
-    assert _observations(open_staged(new_policy(decision), control, candidate)) == expected
+    assert _observations(open_staged(FakePolicy(decision), control, candidate)) == expected
 
 
-def test_who_steps_also_resets_and_seeds_whatever_their_own_rows_say(
-    open_staged: New, new_policy: New, serve: New
-) -> None:
+def test_who_steps_also_resets_and_seeds_whatever_their_own_rows_say(open_staged: New, serve: New) -> None:
     endpoint = serve("toy")
     at_grpc = Decision("grpc", "shm", "grpc")
-    policy = new_policy(at_grpc, {STEP: _SHM, _RESET.name: at_grpc})
+    policy = FakePolicy(at_grpc, {STEP: _SHM, _RESET.name: at_grpc})
     staged = open_staged(policy, _NOBODY, endpoint)
     staged.call(_RESET, ResetAgentRequest("agent_0"))
     (note,) = policy.wait_for(_RESET.name)

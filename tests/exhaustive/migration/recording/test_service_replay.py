@@ -87,9 +87,16 @@ def _served(programs: Programs, weather: WeatherPrograms, *options: str, shm: st
             server.communicate(timeout=PATIENCE_S)
 
 
-def _record(programs: Programs, weather: WeatherPrograms, folder: Path, stage: str) -> Path:
+@pytest.fixture(scope="module", params=["grpc", "complete"])
+def recorded(
+    request: pytest.FixtureRequest,
+    programs: Programs,
+    weather: WeatherPrograms,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
     """Record the program, with all methods at a stage."""
-    stages = f'[stages.methods]\n"/weather.v1.Weather/*" = "{stage}"\n'
+    folder = tmp_path_factory.mktemp("recorded")
+    stages = f'[stages.methods]\n"/weather.v1.Weather/*" = "{request.param}"\n'
     (folder / "lucky_transport.toml").write_text(stages + _EFFECTS)
     (folder / "asker.py").write_text(_ASKER)
     shm = f"shm://{unique_name()}"
@@ -101,18 +108,6 @@ def _record(programs: Programs, weather: WeatherPrograms, folder: Path, stage: s
         done = python(*command, *client, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return file
-
-
-@pytest.fixture(scope="module", params=["grpc", "complete"])
-def recorded(
-    request: pytest.FixtureRequest,
-    programs: Programs,
-    weather: WeatherPrograms,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[str, Path]:
-    """The transport that answered, and the recording."""
-    transport = {"grpc": "grpc", "complete": "shm"}[request.param]
-    return transport, _record(programs, weather, tmp_path_factory.mktemp("recorded"), request.param)
 
 
 def _replay(programs: Programs, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -127,12 +122,11 @@ def _replayed(programs: Programs, file: Path, *endpoints: str, code: int) -> dic
 
 @pytest.mark.parametrize("over", ["grpc", "shm"])
 def test_a_recording_replays_equal_over_both_transports(
-    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms, over: str
+    recorded: Path, programs: Programs, weather: WeatherPrograms, over: str
 ) -> None:
-    _, file = recorded
     shm = f"shm://{unique_name()}"
     with _served(programs, weather, shm=shm) as target:
-        found = _replayed(programs, file, shm if over == "shm" else f"grpc://{target}", code=0)
+        found = _replayed(programs, recorded, shm if over == "shm" else f"grpc://{target}", code=0)
     assert found["equal"] is True
     assert (found["calls"], found["compared"]) == (11, 11), found
     assert {"status", "details", "items", "headers", "trailing metadata"} <= set(found["aspects"])
@@ -144,14 +138,13 @@ def test_a_recording_replays_equal_over_both_transports(
     ("fault", "where"), [("deadline", r"call 7: .*storm"), ("cancellation", r"call 9: .*issued_ns")]
 )
 def test_a_deadline_or_a_cancellation_that_is_made_again_shows_a_difference_with_call_and_request(
-    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms, fault: str, where: str
+    recorded: Path, programs: Programs, weather: WeatherPrograms, fault: str, where: str
 ) -> None:
     """Other differences are planted in tests/exhaustive/planted."""
-    _, file = recorded
     shm = f"shm://{unique_name()}"
     with _served(programs, weather, "--fault", fault, shm=shm) as target:
         assert target
-        found = _replayed(programs, file, shm, code=1)  # a fault is planted in what goes over shared memory
+        found = _replayed(programs, recorded, shm, code=1)  # a fault is planted in what goes over shared memory
     first = found["first_difference"]
     assert first["aspect"] == "item", first
     assert re.match(where, first["where"]), first
@@ -159,8 +152,8 @@ def test_a_deadline_or_a_cancellation_that_is_made_again_shows_a_difference_with
     assert re.search('"(deadline|left)"', first["values"]["request"])
 
 
-def test_a_recording_has_deadlines_and_what_its_caller_left(recorded: tuple[str, Path]) -> None:
-    calls = [one for one in Recording(recorded[1]).entries() if isinstance(one, RecordedCall)]
+def test_a_recording_has_deadlines_and_what_its_caller_left(recorded: Path) -> None:
+    calls = [one for one in Recording(recorded).entries() if isinstance(one, RecordedCall)]
     assert [one.timeout_s for one in calls if one.timeout_s] == [pytest.approx(50)]
     assert [(one.code, one.left, len(one.items)) for one in calls if one.left] == [("CANCELLED", True, 2)]
     assert {one.arity for one in calls} == {"unary_unary", "unary_stream", "stream_unary", "stream_stream"}
@@ -168,9 +161,9 @@ def test_a_recording_has_deadlines_and_what_its_caller_left(recorded: tuple[str,
 
 
 def test_without_a_description_bytes_are_compared_and_that_is_said(
-    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms, tmp_path: Path
+    recorded: Path, programs: Programs, weather: WeatherPrograms, tmp_path: Path
 ) -> None:
-    recording = Recording(recorded[1])
+    recording = Recording(recorded)
     calls = [replace(one, described=b"") for one in recording.entries() if isinstance(one, RecordedCall)]
     entries = [one for one in calls if "Forecast" not in one.call]  # no maps
     changed = replace(entries[-1], items=(*entries[-1].items[:-1], entries[-1].items[-1] + b"\x18\x01"))
@@ -188,9 +181,9 @@ def test_without_a_description_bytes_are_compared_and_that_is_said(
 
 
 def test_what_both_servers_have_changed_since_the_recording_is_no_matter_of_a_transport(
-    recorded: tuple[str, Path], programs: Programs, weather: WeatherPrograms, tmp_path: Path
+    recorded: Path, programs: Programs, weather: WeatherPrograms, tmp_path: Path
 ) -> None:
-    recording = Recording(recorded[1])
+    recording = Recording(recorded)
     entries = [one for one in recording.entries() if isinstance(one, RecordedCall)]
     file = tmp_path / "older.jsonl"
     entries[3] = replace(entries[3], details="there was another text then")
@@ -273,13 +266,6 @@ def limited(command: ServerCommand, tmp_path_factory: pytest.TempPathFactory) ->
     return file
 
 
-def without_options(file: Path, folder: Path) -> Path:
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    found = folder / "without.jsonl"
-    found.write_text("".join(json.dumps({key: row[key] for key in row if key != "channel"}) + "\n" for row in lines))
-    return found
-
-
 def test_a_recording_has_the_options_of_each_call(limited: Path) -> None:
     calls = [one for one in Recording(limited).entries() if isinstance(one, RecordedCall)]
     assert [one.code for one in calls] == ["OK"] * 4 + ["RESOURCE_EXHAUSTED"]
@@ -294,8 +280,11 @@ def test_a_replay_has_them_too(command: ServerCommand, limited: Path, tmp_path: 
         done = invoke("replay", str(limited), server.endpoint)
     assert done.exit_code == 0, done.output
     assert "EQUAL: 5 of 5" in done.output
+    rows = [json.loads(line) for line in limited.read_text().splitlines()]
+    plain = tmp_path / "without.jsonl"
+    plain.write_text("".join(json.dumps({key: row[key] for key in row if key != "channel"}) + "\n" for row in rows))
     with RunningServer(command, over) as server:
-        done = invoke("replay", str(without_options(limited, tmp_path)), server.endpoint)
+        done = invoke("replay", str(plain), server.endpoint)
     assert done.exit_code == 1
 
 
