@@ -1,5 +1,6 @@
 """Commands: those of `lucky-transport` in this process, and programs of Python in one of their own."""
 
+import json
 import subprocess
 import sys
 from typing import Any
@@ -13,6 +14,18 @@ from tests.support.waiting import PATIENCE_S
 def invoke(*arguments: str, **given: Any) -> Result:
     """Return what came of `lucky-transport ARGUMENTS...`; given: as `CliRunner.invoke` takes it."""
     return CliRunner().invoke(cli, arguments, **given)
+
+
+def output_of(done: Result, status: int = 0) -> str:
+    """Return what a command printed that has to end with this status."""
+    assert done.exit_code == status, done.output
+    return done.output
+
+
+def json_of(done: Result, status: int = 0) -> Any:
+    """Return the same of one that printed JSON."""
+    assert done.exit_code == status, done.output
+    return json.loads(done.stdout)
 
 
 def python(*arguments: object, **given: Any) -> subprocess.CompletedProcess[str]:

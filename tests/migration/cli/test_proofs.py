@@ -1,6 +1,5 @@
 """Values of the command line, `parity` of steps, and `record` and `replay` as a user types them."""
 
-import json
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -14,7 +13,7 @@ import lucky_transport
 from lucky_transport.process import unique_name
 from lucky_transport_migration.cli.arguments import METADATA
 from lucky_transport_migration.recording.entries import Header, Recording, line_of
-from tests.support.command import invoke, python
+from tests.support.command import invoke, json_of, output_of, python
 from tests.support.fixtures.migration_evidence import rows_in
 
 
@@ -34,9 +33,7 @@ from tests.support.fixtures.migration_evidence import rows_in
     ],
 )
 def test_a_wrong_value_is_named(command: str, text: str, complaint: str) -> None:
-    done = invoke(*command.split(), text)
-    assert done.exit_code == 2
-    assert complaint in " ".join(done.output.split())
+    assert complaint in " ".join(output_of(invoke(*command.split(), text), 2).split())
 
 
 @pytest.mark.parametrize(
@@ -84,9 +81,8 @@ def test_wrong_metadata_are_named_and_no_value_is_shown(text: str, complaint: st
 
 
 def test_one_pattern_of_methods_is_taken_and_several_are_refused() -> None:
-    done = invoke("parity", "--method", "*/GetEntity", "--method", "*/ListEntities")
-    assert done.exit_code == 2
-    assert "2 patterns; give one that fits all" in done.output
+    text = output_of(invoke("parity", "--method", "*/GetEntity", "--method", "*/ListEntities"), 2)
+    assert "2 patterns; give one that fits all" in text
 
 
 PROGRAM = """
@@ -136,9 +132,7 @@ def test_a_program_is_recorded_and_its_exit_status_is_its_own(run: Path) -> None
 
 
 def test_a_recording_is_replayed_on_another_transport(run: Path, fresh: str, tmp_path: Path) -> None:
-    done = replay(run, fresh, "--evidence", tmp_path / "seen", "--json")
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
+    found = json_of(replay(run, fresh, "--evidence", tmp_path / "seen", "--json"))
     assert found["equal"] is True
     assert found["calls"] == found["compared"] == 13
     rows = rows_in(tmp_path / "seen")
@@ -150,9 +144,7 @@ def test_a_recording_is_replayed_on_another_transport(run: Path, fresh: str, tmp
 def test_a_recording_without_a_call_needs_no_engine(tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.write_text(line_of(Header("grpc")))
-    done = replay(empty, "shm://no_engine_here")
-    assert done.exit_code == 1
-    assert "NOTHING COMPARED" in done.output
+    assert "NOTHING COMPARED" in output_of(replay(empty, "shm://no_engine_here"), 1)
 
 
 @pytest.mark.exhaustive

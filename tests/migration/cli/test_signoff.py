@@ -12,7 +12,7 @@ import pytest
 
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.jsonl import moment
-from tests.support.command import invoke
+from tests.support.command import invoke, output_of
 from tests.support.fixtures.migration_evidence import demote, promote, seen
 
 STEP = "/hazel.rpc.AgentService/Step"
@@ -23,6 +23,13 @@ PAGES = ("signoff.html", "signoff.md", "signoff.json")
 
 
 signoff = partial(invoke, "signoff")
+
+
+def signed(status: int, *arguments: str) -> str:
+    """Return what is printed of a sign-off that ends with this status, and its page."""
+    done = signoff(*arguments)
+    assert done.exit_code == status, done.output
+    return done.output + Path("lucky-report", "signoff.md").read_text()
 
 
 def page(*arguments: str) -> dict[str, Any]:
@@ -56,9 +63,7 @@ def write_stages(folder: Path, *rows: str) -> None:
 def test_methods_that_may_move_on_or_are_complete_are_ready(project: Path) -> None:
     write_stages(project, f'"{READ}" = "shadow"', f'"{OTHER}" = "complete"')
     keep(project / "seen", [*[seen()] * 40, *[seen(OTHER, kind="parity", stage="parity")] * 3])
-    done = signoff()
-    assert done.exit_code == 0, done.output
-    assert "READY: Of 2 methods on the way from gRPC 1 may move on and 1 is complete; nothing differed." in done.output
+    assert "READY: Of 2 methods on the way from gRPC 1 may move on and 1 is complete; nothing differed." in signed(0)
     assert {one["method"]: one["verdict"] for one in page()["methods"]} == {READ: "MAY MOVE", OTHER: "COMPLETE"}
 
 
@@ -70,30 +75,23 @@ def test_latencies_are_those_that_the_gate_judged_the_tail_too(project: Path) ->
     (method,) = page()["methods"]
     assert method["latency"] == method["gate"]["latency"]
     assert [one["percentile"] for one in method["latency"]] == ["p50", "p99"]
-    assert signoff().exit_code == 0
-    text = (project / "lucky-report" / "signoff.md").read_text()
-    assert "its p99 is 400 µs over gRPC and 40.0 µs over shared memory" in text
+    assert "its p99 is 400 µs over gRPC and 40.0 µs over shared memory" in signed(0)
 
 
 def test_a_complete_method_that_the_gate_would_hold_back_is_named_on_top(project: Path) -> None:
     write_stages(project, f'"{READ}" = "complete"')
     keep(project / "seen", [seen(kind="parity", stage="parity")] * 3)
-    done = signoff()
-    assert done.exit_code == 0, done.output
-    assert "Complete, though by what was seen the gate would hold back: SceneService/GetEntity." in done.output
-    text = (project / "lucky-report" / "signoff.md").read_text()
+    text = signed(0)
+    assert "Complete, though by what was seen the gate would hold back: SceneService/GetEntity." in text
     assert "- the gate would hold it back: 3 calls compared, 20 asked for" in text
 
 
 def test_what_differed_is_shown_with_field_values_and_moment_though_the_gate_would_allow_it(project: Path) -> None:
     late, early = (differing(at=f"2026-01-0{day}T00:00:00.000Z", where=f"entity.{day}") for day in (4, 3))
     keep(project / "seen", [*[seen()] * 400, late, early])
-    done = signoff()
-    assert done.exit_code == 1
-    said = (
-        "DIFFERENT: of 402 compared calls 2 differed and 0 failed (item 2); after a fix, pass over them with `signoff"
-    )
-    assert f"NOT READY: 1 of 1 method is not ready; SceneService/GetEntity: {said}" in done.output
+    said = "2 differed and 0 failed (item 2); after a fix, pass over them with `signoff"
+    held = f"SceneService/GetEntity: DIFFERENT: of 402 compared calls {said}"
+    assert f"NOT READY: 1 of 1 method is not ready; {held}" in signed(1)
     (method,) = page()["methods"]
     assert (method["gate"]["promote"], method["verdict"], method["next"]) == (True, "DIFFERENT", "canary 1%")
     first = method["first"]
@@ -134,29 +132,24 @@ def test_what_was_left_out_is_said_with_the_number_of_calls(project: Path) -> No
     (method,) = page()["methods"]
     left, clock = {"what": "status", "why": "it was left"}, {"what": "entity.at", "why": "a clock"}
     assert method["left_out"] == [left | {"calls": 3}, clock | {"calls": 2}]
-    signoff()
-    text = (project / "lucky-report" / "signoff.md").read_text()
-    assert "\n- left out: status (it was left), in 3 of 43 compared calls; entity.at (a clock), in 2 of 43 " in text
+    assert "\n- left out: status (it was left), in 3 of 43 compared calls; entity.at (a clock), in 2 of 43 " in signed(
+        0
+    )
 
 
 def test_what_parity_compared_in_no_call_is_named_and_is_no_call(project: Path) -> None:
     gap = seen(verdict="not_compared", kind="parity", stage="gap", why="calls of GetEntity at once (they hang on it)")
     keep(project / "seen", [*[seen()] * 40, replace(gap, shadow=None)])
-    done = signoff()
-    assert done.exit_code == 0, done.output
+    assert "\n- not compared: calls of GetEntity at once (they hang on it)\n" in signed(0)
     (method,) = page()["methods"]
     assert (method["calls"], method["not_compared"]) == (40, [])
-    text = (project / "lucky-report" / "signoff.md").read_text()
-    assert "\n- not compared: calls of GetEntity at once (they hang on it)\n" in text
     (line,) = json.loads(invoke("stage", "show", READ, "--json").stdout)["methods"]
     assert line["seen"].get("not_compared", 0) == 0
 
 
 def test_nothing_seen_is_not_ready_and_claims_no_comparison(project: Path) -> None:
     write_stages(project)
-    done = signoff()
-    assert done.exit_code == 1
-    assert "NOTHING SEEN: Of no method that is on its way from gRPC a call was seen in " in done.output
+    assert "NOTHING SEEN: Of no method that is on its way from gRPC a call was seen in " in signed(1)
     for file in PAGES:
         assert "Compared of each call" not in (project / "lucky-report" / file).read_text()
 
@@ -164,42 +157,31 @@ def test_nothing_seen_is_not_ready_and_claims_no_comparison(project: Path) -> No
 def test_a_method_that_was_set_complete_and_never_compared_is_held_back(project: Path) -> None:
     write_stages(project, f'"{OWN}" = "complete"')
     keep(project / "seen", [replace(seen(OWN, "not_compared", stage="complete"), shadow=None)] * 30)
-    done = signoff()
-    assert done.exit_code == 1
-    assert f"- {OWN}: it is complete, and no call of it was compared; `lucky-transport parity" in done.output
+    assert f"- {OWN}: it is complete, and no call of it was compared; `lucky-transport parity" in signed(1)
 
 
 def test_a_method_with_a_row_of_its_own_that_was_never_seen_is_held_back() -> None:
-    done = signoff()
-    assert done.exit_code == 1
-    assert f"- {READ}: no call of it was compared since its last move; run the program" in done.output
+    assert f"- {READ}: no call of it was compared since its last move; run the program" in signed(1)
 
 
 def test_methods_that_a_pattern_moved_and_that_were_never_seen_are_named(project: Path) -> None:
     write_stages(project, '"SceneService/*" = "shadow"')
     keep(project / "seen", [seen()] * 40)
-    done = signoff()
-    assert done.exit_code == 0
-    assert "7 more methods on the way were never seen: nothing is said of them." in done.output
-    assert "SceneService/ExitPlayMode" in (project / "lucky-report" / "signoff.md").read_text()
+    text = signed(0)
+    assert "7 more methods on the way were never seen: nothing is said of them." in text
+    assert "SceneService/ExitPlayMode" in text
 
 
 def test_a_method_that_stays_on_grpc_holds_nothing_back_and_is_named(project: Path) -> None:
     staying = replace(seen(OWN, "not_compared", stage="grpc"), shadow=None)
     keep(project / "seen", [*[seen()] * 40, *[staying] * 7])
-    assert signoff().exit_code == 0
-    assert (
-        "Stays on gRPC, with the calls that were seen: Weather/GetForecast (7)."
-        in (project / "lucky-report" / "signoff.md").read_text()
-    )
+    assert "Stays on gRPC, with the calls that were seen: Weather/GetForecast (7)." in signed(0)
 
 
 def test_a_demotion_in_force_holds_its_method_back_and_a_lifted_one_stays_in_the_history(project: Path) -> None:
     folder = keep(project / "seen", [differing()])
     demote(folder, READ, "shadow", "grpc", "entity.name differs", cool_down_s=0)
-    done = signoff()
-    assert done.exit_code == 1
-    assert f"- {READ}: demoted to grpc (entity.name differs)" in done.output
+    assert f"- {READ}: demoted to grpc (entity.name differs)" in signed(1)
     assert page()["methods"][0]["first"]["where"] == "entity.name"
     promote(folder, READ, "grpc", "shadow")
     keep(folder, [seen(at=moment(time.time() + 60))] * 40)
@@ -233,9 +215,7 @@ def test_damaged_evidence_is_said_and_not_counted(project: Path) -> None:
     with (folder / "programs.jsonl").open("a") as file:
         file.write("{torn\n")
     (folder / "calls-1.jsonl").write_text("[]\n")
-    done = signoff()
-    assert done.exit_code == 0
-    assert "2 damaged lines of evidence are not counted" in done.output
+    assert "2 damaged lines of evidence are not counted" in signed(0)
 
 
 def test_names_and_values_of_others_are_shown_and_never_obeyed(project: Path) -> None:
@@ -258,17 +238,14 @@ def test_a_pattern_or_a_moment_narrows_what_is_signed_and_the_page_says_so(proje
     keep(project / "seen", [old, *[seen()] * 40, differing(OTHER)])
     assert signoff().exit_code == 1
     assert signoff("--method", "SceneService/*").exit_code == 1
-    assert signoff("--method", "SceneService/*", "--since", "2026-01-02").exit_code == 0
-    text = (project / "lucky-report" / "signoff.md").read_text()
+    text = signed(0, "--method", "SceneService/*", "--since", "2026-01-02")
     assert "Methods that 'SceneService/\\*' does not fit." in text
     assert "What was seen before 2026-01-02 00:00:00 UTC; stage promote counts it." in text
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_with_a_remedy(project: Path) -> None:
     (project / "file").touch()
-    done = signoff("--report", "file/inside")
-    assert done.exit_code == 1
-    assert "pass a writable one with --report" in done.output
+    assert "pass a writable one with --report" in output_of(signoff("--report", "file/inside"), 1)
 
 
 def test_at_most_six_sentences_stand_on_top(project: Path) -> None:
@@ -323,10 +300,8 @@ def test_the_page_is_a_look_of_the_gate_only_where_that_is_asked_for(project: Pa
 def test_the_page_of_a_teams_own_service_names_no_method_of_luckyengine(project: Path) -> None:
     write_stages(project, '"*" = "shadow"', f'"{OWN}" = "complete"')
     keep(project / "seen", [seen(OWN, kind="parity", stage="parity")] * 40)
-    done = signoff()
-    assert done.exit_code == 0, done.output
-    text = (project / "lucky-report" / "signoff.md").read_text()
-    assert "hazel.rpc" not in text + done.output
+    text = signed(0)
+    assert "hazel.rpc" not in text
     assert "SceneService" not in text
     assert "stepping path" not in text
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lucky_transport_migration.jsonl import moment
-from tests.support.command import invoke
+from tests.support.command import invoke, json_of, output_of
 from tests.support.fixtures.migration_evidence import demote, promote, seen
 from tests.support.weather import WeatherPrograms
 
@@ -43,15 +43,14 @@ def test_show_lists_effect_stage_row_and_what_was_seen(project: Path) -> None:
     evidence = project / "lucky-evidence"
     evidence.mkdir()
     (evidence / "calls-1.jsonl").write_text(seen(_ENTITY).write() * 3)
-    done = stage("show", "SceneService/*Entit*")
-    assert done.exit_code == 0, done.output
-    lines = [line.split() for line in done.output.splitlines() if line.startswith("  Scene")]
+    text = output_of(stage("show", "SceneService/*Entit*"))
+    lines = [line.split() for line in text.splitlines() if line.startswith("  Scene")]
     assert lines == [
         ["SceneService/ListEntities", "read", "shadow", "SceneService/*", *"----"],
         ["SceneService/GetEntity", "read", "canary", "10%", "SceneService/GetEntity", "3", "-", "-", "-"],
         ["SceneService/SetEntityTransform", "world", "shadow", "SceneService/*", *"----"],
     ]
-    assert "row 'SceneService/GetEntitty' fits no method that is known here" in done.output
+    assert "row 'SceneService/GetEntitty' fits no method that is known here" in text
 
 
 def test_show_says_why_a_method_is_held_back_and_why_it_has_its_effect(project: Path) -> None:
@@ -129,9 +128,7 @@ def test_a_move_without_evidence_is_named_and_one_with_it_is_not(project: Path) 
 
 
 def test_moves_have_json_and_an_exit_code() -> None:
-    done = stage("promote", "SceneService/GetEntity", "--json")
-    assert done.exit_code == 1
-    found = json.loads(done.stdout)
+    found = json_of(stage("promote", "SceneService/GetEntity", "--json"), 1)
     (row,) = found["methods"]
     assert found["moved"] is False
     assert (row["method"], row["from"], row["to"]) == (_ENTITY, "canary 10%", "canary 50%")
@@ -156,16 +153,12 @@ def test_what_is_wrong_is_named(arguments: tuple[str, ...], code: int, message: 
 def test_a_broken_file_is_one_line(project: Path) -> None:
     (project / "lucky_transport.toml").write_text("[stages")
     for command in (("show",), ("set", "*", "shm"), ("promote", "*"), ("demote", "*")):
-        done = stage(*command)
-        assert done.exit_code == 1
-        assert "mend the file" in done.output
+        assert "mend the file" in output_of(stage(*command), 1)
 
 
 @pytest.mark.parametrize("command", [[], ["show"], ["set"], ["promote"], ["demote"]])
 def test_each_help_ends_with_an_example(command: list[str]) -> None:
-    done = stage(*command, "--help")
-    assert done.exit_code == 0
-    assert done.output.rstrip().splitlines()[-1].strip().startswith("lucky-transport stage ")
+    assert output_of(stage(*command, "--help")).rstrip().splitlines()[-1].strip().startswith("lucky-transport stage ")
 
 
 READ, OTHER = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.CameraService/ListCameras"
@@ -190,14 +183,11 @@ def judged(project: Path) -> Path:
 
 def test_a_green_gate_exits_with_zero_and_fixed_json_and_shows_people_a_table_and_a_word(judged: Path) -> None:
     keep(judged / "seen", [seen()] * 20)
-    done = gate()
-    assert done.exit_code == 0
-    assert READ in done.output
-    assert "400 µs    40.0 µs  yes" in done.output
-    assert done.output.endswith("\nPROMOTE: 1 method may move on.\n")
-    done = gate("--json")
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
+    text = output_of(gate())
+    assert READ in text
+    assert "400 µs    40.0 µs  yes" in text
+    assert text.endswith("\nPROMOTE: 1 method may move on.\n")
+    found = json_of(gate("--json"))
     assert found["promote"] is True
     assert found["reasons"] == []
     assert found["methods"][READ]["compared"] == 20
@@ -206,10 +196,9 @@ def test_a_green_gate_exits_with_zero_and_fixed_json_and_shows_people_a_table_an
 def test_a_red_gate_exits_with_one_and_names_the_reasons(judged: Path) -> None:
     keep(judged / "seen", [seen()] * 15, pid=1)
     keep(judged / "seen", [seen(verdict="different")] * 5, pid=2)
-    done = gate()
-    assert done.exit_code == 1
-    assert "5 differed and 0 failed" in done.output
-    assert done.output.endswith("\nHOLD: 1 of 1 method may not move on yet; the reasons are above.\n")
+    text = output_of(gate(), 1)
+    assert "5 differed and 0 failed" in text
+    assert text.endswith("\nHOLD: 1 of 1 method may not move on yet; the reasons are above.\n")
     assert json.loads(gate("--json").stdout)["promote"] is False
 
 
@@ -217,9 +206,7 @@ def test_what_was_moved_without_evidence_is_listed_and_holds_nothing_back(judged
     file = judged / "lucky_transport.toml"
     file.write_text(file.read_text() + '[stages.methods]\n"CameraService/*" = "complete"\n')
     keep(judged / "seen", [*[seen()] * 20, replace(seen(OTHER, "not_compared"), shadow=None, stage="complete")])
-    done = gate()
-    assert done.exit_code == 0, done.output
-    assert f"moved without evidence: {OTHER} is at complete, and no call of it was ever compared\n" in done.output
+    assert f"moved without evidence: {OTHER} is at complete, and no call of it was ever compared\n" in output_of(gate())
     assert json.loads(gate("--json").stdout)["unproven"] == {OTHER: "complete"}
     assert json.loads(gate("--json", "--method", "SceneService/*").stdout)["unproven"] == {}
     keep(judged / "seen", [*[seen()] * 20, seen(OTHER)])
@@ -232,9 +219,7 @@ def test_lines_that_are_no_evidence_are_counted_and_the_first_is_named(judged: P
     damaged = keep(judged / "seen", [seen()], pid=2) / "calls-2.jsonl"
     with damaged.open("a") as file:
         file.write("[]\n" + seen().write() + seen().write()[:40])
-    done = gate()
-    assert done.exit_code == 0
-    assert f"\n2 damaged lines of evidence are not counted; first: {damaged}, line 2\n" in done.output
+    assert f"\n2 damaged lines of evidence are not counted; first: {damaged}, line 2\n" in output_of(gate())
     found = json.loads(gate("--json").stdout)
     assert found["damaged"] == {"lines": 2, "file": str(damaged), "line": 2}
     assert found["methods"][READ]["compared"] == 22
@@ -278,10 +263,9 @@ def test_evidence_from_before_a_fix_can_be_passed_over(judged: Path) -> None:
 
 
 def test_a_folder_without_evidence_is_red(judged: Path) -> None:
-    done = gate()
-    assert done.exit_code == 1
-    assert "no evidence: no call of a method that is on its way was seen" in done.output
-    assert done.output.endswith("\nHOLD: there is no evidence.\n")
+    text = output_of(gate(), 1)
+    assert "no evidence: no call of a method that is on its way was seen" in text
+    assert text.endswith("\nHOLD: there is no evidence.\n")
 
 
 def test_an_aa_run_can_be_judged_for_itself_and_that_is_no_look(judged: Path) -> None:

@@ -14,7 +14,7 @@ from click.testing import Result
 from lucky_transport_migration.scan import scanner
 from lucky_transport_migration.scan.scanner import scan, scan_again
 from lucky_transport_stubs.run.activation import BOOTSTRAP
-from tests.support.command import invoke
+from tests.support.command import invoke, output_of
 
 
 def test_a_loop_of_links_ends_and_a_file_is_read_once(tree: Any) -> None:
@@ -261,9 +261,7 @@ def run(*arguments: str, answer: str = "") -> Result:
 
 
 def test_a_finding_is_one_line_in_a_pipe(tree: Any) -> None:
-    done = run(str(tree({"a.py": "import grpc\n"})))
-    assert done.exit_code == 0
-    first, last = done.output.splitlines()
+    first, last = output_of(run(str(tree({"a.py": "import grpc\n"})))).splitlines()
     assert first == "a.py:1: import grpc (level 1: it runs as it is under `lucky-transport run`)"
     assert last == (
         "Left of gRPC: 1 place in 1 file, 0 on its wire and 1 that need its package (1 import); 1 at level 1."
@@ -405,9 +403,7 @@ def test_without_the_extra_the_error_names_the_remedy(
     for name in [name for name in sys.modules if name.startswith("lucky_transport_migration.scan")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
-    done = run(str(tree({"a.py": "import grpc\n"})), *arguments)
-    assert done.exit_code == 1
-    assert "[scan]'" in done.output
+    assert "[scan]'" in output_of(run(str(tree({"a.py": "import grpc\n"})), *arguments), 1)
 
 
 def test_names_of_files_are_spelt_out(tree: Any) -> None:

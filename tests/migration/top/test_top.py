@@ -32,7 +32,7 @@ from lucky_transport_migration.top.activity import (
     read_process,
 )
 from lucky_transport_migration.top.steps import StepReading, steps_seen
-from tests.support.command import invoke
+from tests.support.command import invoke, output_of
 from tests.support.resources import descriptors_of
 from tests.support.waiting import suspend, until, until_none_left
 
@@ -246,9 +246,7 @@ def test_one_look_is_a_table_for_people() -> None:
 
 
 def test_json_is_of_one_look_only() -> None:
-    done = invoke("top", "--json")
-    assert done.exit_code == 2
-    assert "--json needs --once" in done.output
+    assert "--json needs --once" in output_of(invoke("top", "--json"), 2)
 
 
 SPEC = BatchSpec("toy", 3, ArraySpec(shape=(4,)), ArraySpec(shape=(2,)))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from tests.support.command import invoke
+from tests.support.command import invoke, output_of
 from tests.support.weather import WeatherPrograms
 
 pytest.importorskip("google.protobuf")
@@ -68,10 +68,9 @@ def test_a_server_with_reflection_makes_its_services_known(target: str) -> None:
 
 @pytest.mark.parametrize("target", [[]], indirect=True)
 def test_a_server_without_reflection_is_refused_with_the_other_ways(target: str) -> None:
-    done = stage("register", target)
-    assert done.exit_code == 1
-    assert f"{target} has no reflection: UNIMPLEMENTED" in done.output
-    assert "give its .proto" in done.output
+    text = output_of(stage("register", target), 1)
+    assert f"{target} has no reflection: UNIMPLEMENTED" in text
+    assert "give its .proto" in text
 
 
 #: What a hostile server answers, by name, a file at a time: its name, what it imports; None for bytes that are no file.
@@ -166,9 +165,7 @@ def test_what_describes_nothing_is_refused(project: Path, name: str, content: st
     pytest.importorskip("grpc_tools")
     if content is not None:
         (project / name).write_text(content)
-    done = stage("register", name)
-    assert done.exit_code == 1
-    assert message in done.output
+    assert message in output_of(stage("register", name), 1)
     assert not (project / "lucky-evidence").exists()
 
 
@@ -188,6 +185,4 @@ def test_a_package_that_is_missing_is_named_with_another_way(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     (project / "weather.proto").write_text('syntax = "proto3";')
-    done = stage("register", source)
-    assert done.exit_code == 1
-    assert message in done.output
+    assert message in output_of(stage("register", source), 1)

@@ -19,7 +19,7 @@ from lucky_transport_migration.bench.suite import SpeedTarget
 from lucky_transport_migration.bench.suites import steps
 from lucky_transport_migration.bench.suites.stubs import cases_of, plan_of_stubs
 from tests.planted.changes import answers, one_bit, over_path
-from tests.support.command import invoke
+from tests.support.command import invoke, json_of, output_of
 from tests.support.fixtures.migration_evidence import rows_in
 
 STEP = "/hazel.rpc.AgentService/Step"
@@ -142,9 +142,7 @@ def test_the_suite_of_stubs_measures_grpc_over_tcp_and_a_unix_socket(tmp_path: P
 @pytest.mark.parametrize("suite", ["commands", "stubs"])
 @pytest.mark.parametrize("arguments", [["toy:copy"], ["--num-envs", "2"], ["--rates", "9"]])
 def test_a_suite_of_calls_has_an_engine_of_its_own(suite: str, arguments: list[str]) -> None:
-    done = bench("--suite", suite, *arguments)
-    assert done.exit_code == 2
-    assert "leave out ENGINE, --num-envs" in done.output
+    assert "leave out ENGINE, --num-envs" in output_of(bench("--suite", suite, *arguments), 2)
 
 
 parity = partial(invoke, "parity")
@@ -193,10 +191,9 @@ def test_a_path_that_is_compared_with_itself_is_compared_once(monkeypatch: pytes
 
 def test_an_engine_that_legacy_grpc_does_not_carry_is_refused_with_the_path_that_does() -> None:
     pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-    done = parity("toy:composite", "--between", "grpc,shm", "--suite", "step", "--steps", "5")
-    assert done.exit_code == 1
-    assert "engine 'toy' has observations or actions with parts" in done.output
-    assert "for `parity` the path grpc-batch" in done.output
+    text = output_of(parity("toy:composite", "--between", "grpc,shm", "--suite", "step", "--steps", "5"), 1)
+    assert "engine 'toy' has observations or actions with parts" in text
+    assert "for `parity` the path grpc-batch" in text
     done = parity("toy:composite", "--between", "grpc-batch,shm", "--suite", "step", "--steps", "5")
     assert done.exit_code == 0, done.output
 
@@ -271,9 +268,7 @@ def test_rules_of_the_project_count_and_are_told(twin: str, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     rows = '"observation" = { abs = 1e-5 }\n"JointState.nq" = { skip = "counted elsewhere" }\n'
     (tmp_path / "lucky_transport.toml").write_text(f"[parity.fields]\n{rows}")
-    done = parity("toy", "--between", f"inproc,{twin}", "--steps", "20", "--count", "1", "--json")
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
+    found = json_of(parity("toy", "--between", f"inproc,{twin}", "--steps", "20", "--count", "1", "--json"))
     row = found["methods"]["/hazel.rpc.MujocoService/GetJointState"]
     assert {"what": "JointState.nq", "why": "counted elsewhere"} in row["not_compared"]
 

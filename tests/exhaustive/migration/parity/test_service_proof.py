@@ -17,7 +17,7 @@ from lucky_transport_migration.recording.entries import Header, RecordedCall, Re
 from lucky_transport_migration.recording.replay_call import requests_of
 from tests.exhaustive.planted.test_answers_by_tool import ROOT
 from tests.exhaustive.planted.test_answers_by_tool import server as answering_server
-from tests.support.command import invoke
+from tests.support.command import invoke, json_of, output_of
 from tests.support.waiting import PATIENCE_S, until, until_none_left
 from tests.support.weather import SERVICE, WeatherPrograms
 
@@ -35,9 +35,7 @@ def test_a_server_that_answers_alike_is_equal_in_all_methods_and_makes_evidence(
     weather: WeatherPrograms, tmp_path: Path
 ) -> None:
     folder = tmp_path / "evidence"
-    done = parity(weather, "--service", SERVICE, "--requests", "8", "--evidence", str(folder), "--json")
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
+    found = json_of(parity(weather, "--service", SERVICE, "--requests", "8", "--evidence", str(folder), "--json"))
     assert found["equal"] is True
     assert set(found["methods"]) == {one.name for one in Catalogue(folder) if one.name.startswith(f"/{SERVICE}/")}
     lines = [one for one in read_folder(folder) if one.stage != GAP]
@@ -75,9 +73,7 @@ def test_a_method_whose_request_carries_nothing_is_called_as_often_as_others(
 
 def test_a_planted_difference_is_found_with_the_smallest_request(weather: WeatherPrograms) -> None:
     options = ("--method", "Weather/GetForecast", "--requests", "8", "--json")
-    done = parity(weather, *options, server=("--fault", "value"))
-    assert done.exit_code == 1, done.output
-    first = json.loads(done.stdout)["first_difference"]
+    first = json_of(parity(weather, *options, server=("--fault", "value")), 1)["first_difference"]
     assert "reading.temperature" in first["path"]
     assert first["request"].startswith("request {}")
     assert first["what"] == "the smallest found"
@@ -91,9 +87,7 @@ def test_a_difference_behind_a_certain_text_is_found_once_the_text_is_named(
     )
     monkeypatch.chdir(tmp_path)
     options = ("--method", "Weather/GetForecast", "--requests", "8", "--json")
-    done = parity(weather, *options, server=("--fault", "details"))
-    assert done.exit_code == 1, done.output
-    first = json.loads(done.stdout)["first_difference"]
+    first = json_of(parity(weather, *options, server=("--fault", "details")), 1)["first_difference"]
     assert first["aspect"] == "details"
     assert first["request"] == 'request {station: "nowhere"}'
 
@@ -116,9 +110,7 @@ _LEFT = RecordedCall(f"/{SERVICE}/WatchForecast", "protobuf", requests=(b"\x10\x
 def test_recorded_calls_are_made_in_their_order_and_compared(weather: WeatherPrograms, tmp_path: Path) -> None:
     evidence = tmp_path / "evidence"
     file = recording(tmp_path / "run.jsonl", weather, _OSLO, _NOWHERE, _WATCH, _LEFT)
-    done = parity(weather, "--from", str(file), "--evidence", str(evidence), "--json", describe=False)
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
+    found = json_of(parity(weather, "--from", str(file), "--evidence", str(evidence), "--json", describe=False))
     assert {name: row["calls"] for name, row in found["methods"].items()} == {_FORECAST: 2, _WATCH.call: 1}
     assert {"what": "1 recorded call", "why": "it was left before an item came"} in found["not_compared"]
     assert any(one["what"].startswith("request metadata token, in 1 of 2") for one in found["not_compared"])
@@ -129,9 +121,7 @@ def test_a_difference_of_a_recorded_call_is_found_and_the_calls_behind_it_are_co
     weather: WeatherPrograms, tmp_path: Path
 ) -> None:
     file = recording(tmp_path / "run.jsonl", weather, _NOWHERE, _OSLO, _WATCH)
-    done = parity(weather, "--from", str(file), "--json", server=("--fault", "details"), describe=False)
-    assert done.exit_code == 1, done.output
-    found = json.loads(done.stdout)
+    found = json_of(parity(weather, "--from", str(file), "--json", server=("--fault", "details"), describe=False), 1)
     assert found["first_difference"]["aspect"] == "details"
     assert found["first_difference"]["what"] == "as recorded"
     assert found["first_difference"]["request"] == 'request {station: "nowhere"}'
@@ -154,24 +144,20 @@ def test_a_recorded_call_has_the_metadata_and_the_deadline_that_it_had(
 def test_a_server_that_is_slow_to_start_is_named_with_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUCKY_START_TIMEOUT_S", "0.5")
     server = f"{sys.executable} -c 'import time; time.sleep(600)' {{port}}"
-    done = invoke("parity", "--server", server)
-    assert done.exit_code == 1
-    assert "was not ready within 0.5 s; it has to serve port" in done.output
-    assert "a slow one needs a longer start_timeout_s" in done.output
+    text = output_of(invoke("parity", "--server", server), 1)
+    assert "was not ready within 0.5 s; it has to serve port" in text
+    assert "a slow one needs a longer start_timeout_s" in text
 
 
 def test_a_recording_without_a_call_of_the_server_is_refused(weather: WeatherPrograms, tmp_path: Path) -> None:
     file = recording(tmp_path / "run.jsonl", weather, _OSLO)
-    done = parity(weather, "--from", str(file), "--method", "Weather/Report", describe=False)
-    assert done.exit_code == 1
-    assert f"has no call of a chosen method; it has {_FORECAST}" in done.output
+    text = output_of(parity(weather, "--from", str(file), "--method", "Weather/Report", describe=False), 1)
+    assert f"has no call of a chosen method; it has {_FORECAST}" in text
 
 
 def test_an_answer_that_is_late_in_shared_memory_alone_is_a_difference(weather: WeatherPrograms) -> None:
     options = ("--method", "Weather/GetForecast", "--requests", "2", "--deadline", "1", "--json")
-    done = parity(weather, *options, server=("--fault", "late"))
-    assert done.exit_code == 1, done.output
-    assert json.loads(done.stdout)["first_difference"]["aspect"] == "late"
+    assert json_of(parity(weather, *options, server=("--fault", "late")), 1)["first_difference"]["aspect"] == "late"
 
 
 def test_a_field_that_may_differ_is_left_out_and_said(
@@ -184,13 +170,12 @@ def test_a_field_that_may_differ_is_left_out_and_said(
     )
     monkeypatch.chdir(tmp_path)
     options = ("--method", "Weather/GetForecast", "--requests", "5")
-    done = parity(weather, *options, server=("--fault", "int64"))
-    assert done.exit_code == 0, done.output
-    assert "not compared: weather.v1.Forecast.issued_ns" in done.output
-    assert "(a clock)" in done.output
-    assert "not compared: metadata.weather-*" in done.output
-    assert "\nrules of [parity.fields]: weather.v1.Forecast.issued_ns skip" in done.output
-    assert "; weather.v1.Forecast.* abs 1e-09\n" in done.output
+    text = output_of(parity(weather, *options, server=("--fault", "int64")))
+    assert "not compared: weather.v1.Forecast.issued_ns" in text
+    assert "(a clock)" in text
+    assert "not compared: metadata.weather-*" in text
+    assert "\nrules of [parity.fields]: weather.v1.Forecast.issued_ns skip" in text
+    assert "; weather.v1.Forecast.* abs 1e-09\n" in text
 
 
 def of_changed(weather: WeatherPrograms, folder: Path, old: str, new: str, *options: str) -> Result:
@@ -207,13 +192,12 @@ def of_changed(weather: WeatherPrograms, folder: Path, old: str, new: str, *opti
 def test_a_server_that_differs_from_itself_is_told_apart(weather: WeatherPrograms, tmp_path: Path) -> None:
     folder = tmp_path / "evidence"
     options = ("--method", "Weather/GetForecast", "--evidence", str(folder))
-    done = of_changed(weather, tmp_path, "issued_ns=2**62 + day", "issued_ns=time.time_ns()", *options)
-    assert done.exit_code == 1
-    last = done.output.splitlines()[-1]
+    text = output_of(of_changed(weather, tmp_path, "issued_ns=2**62 + day", "issued_ns=time.time_ns()", *options), 1)
+    last = text.splitlines()[-1]
     assert last.startswith("NOT COMPARED: the server differs from itself in Weather/GetForecast")
     assert [one.kind for one in read_folder(folder) if one.verdict == "different"] == ["aa"]
     assert [one.why for one in read_folder(folder) if one.verdict == "not_compared"] == [ITSELF]
-    done = invoke("signoff", str(folder), "--report", str(tmp_path / "page"))
+    invoke("signoff", str(folder), "--report", str(tmp_path / "page"))
     page = (tmp_path / "page" / "signoff.md").read_text()
     assert "- Weather/GetForecast: the server differs from itself in it, asked the same twice over gRPC." in page
 
@@ -230,12 +214,11 @@ def test_a_server_that_ends_in_a_call_ends_the_proof_with_its_last_lines(
     weather: WeatherPrograms, tmp_path: Path
 ) -> None:
     begun = '        fault = self.began(context, "GetForecast")\n'
-    done = of_changed(weather, tmp_path, begun, begun + _ENDS, "--method", "*Forecast", "--requests", "3")
-    assert done.exit_code == 1
-    *_, status, _, last = done.output.splitlines()
+    text = output_of(of_changed(weather, tmp_path, begun, begun + _ENDS, "--method", "*Forecast", "--requests", "3"), 1)
+    *_, status, _, last = text.splitlines()
     assert status == f"a server ended in calls of {_FORECAST}: exit status 7"
     assert last.strip() == "going down"
-    assert "not compared: /weather.v1.Weather/WatchForecast (no call of it could be compared)" in done.output
+    assert "not compared: /weather.v1.Weather/WatchForecast (no call of it could be compared)" in text
 
 
 def test_a_proof_that_is_terminated_ends_its_servers(weather: WeatherPrograms, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from lucky_transport.process import unique_name
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
 from lucky_transport_migration.recording.entries import RecordedCall, Recording, line_of
 from tests.exhaustive.planted.test_answers_by_tool import ROOT, described
-from tests.support.command import invoke, python
+from tests.support.command import invoke, json_of, python
 from tests.support.forked_programs import SWITCHED, Programs
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
@@ -295,7 +295,5 @@ def test_a_comparison_of_recorded_calls_has_them_too(
     monkeypatch.chdir(tmp_path)
     Path("plants.binpb").write_bytes(described())
     given = ["parity", "--server", command.line, "--descriptor-set", "plants.binpb", "--from", str(limited), "--json"]
-    done = invoke(*given)
-    assert done.exit_code == 0, done.output
-    (row,) = json.loads(done.stdout)["methods"].values()
+    (row,) = json_of(invoke(*given))["methods"].values()
     assert row["refusals"] == {"RESOURCE_EXHAUSTED": 1}
