@@ -184,6 +184,13 @@ def test_whole_numbers_are_compared_without_overflow(left: int, right: int, dist
     assert (first_unequal_number(*signed, Rule(abs=distance)) is None) == (abs(left - right) <= distance)
 
 
+def test_the_index_of_the_first_difference_has_every_dimension() -> None:
+    x = np.zeros((4, 3), np.float32)
+    y = x.copy()
+    y[2, 1] = 1.0
+    assert first_unequal_number(x, y) == (2, 1)
+
+
 def load(folder: Path, text: str) -> ComparisonRules:
     (folder / "lucky_transport.toml").write_text(f"[parity.fields]\n{text}\n")
     return ComparisonRules.load(folder)
