@@ -126,9 +126,7 @@ def test_what_a_server_stores_by_chance_is_blamed_on_no_transport(prove: Prove) 
 
 
 @pytest.mark.parametrize("at", [2, 4, 7, 11, None])
-def test_a_difference_that_two_servers_on_ports_have_only_now_and_then_is_none(
-    at: int | None, prove: Callable[..., ServiceParity]
-) -> None:
+def test_what_servers_on_ports_differ_in_now_and_then_is_no_difference(at: int | None, prove: Prove) -> None:
     """Of the servers on ports the one of this number has it, none where it is None."""
     total, ports = Counter[Desk](), list[Desk]()
 
