@@ -22,7 +22,7 @@ from tests.support.waiting import PATIENCE_S, call_later, until, until_in_loop, 
 
 from ..differential.both import ASYNCIO, THREADS, Driver, echo
 from ..differential.ends import Ends, generic_handler, path
-from .conftest import OurAioEnds, OurEnds, code_of, failure
+from .conftest import ECHO, Held, OurAioEnds, OurEnds, code_of, failure
 
 
 def answer(request: bytes, context: Any) -> bytes:
@@ -105,6 +105,20 @@ def test_stopping_what_was_not_started_has_no_effect(ends: OurEnds) -> None:
     assert server.stop(None).is_set()
     server.start()
     assert ends.dial(target).unary_unary("Method")(b"hello", timeout=PATIENCE_S) == b"hello"
+
+
+async def test_a_stop_with_grace_lets_calls_end_and_refuses_new_ones(aio: OurAioEnds) -> None:
+    held = Held()
+    served = await aio.serve({**held.methods, **ECHO})
+    client = aio.dial(served)
+    call = client.unary_unary("Hold")(b"")
+    await until_in_loop(lambda: held.begun)
+    stopping = asyncio.create_task(served.server.stop(1000))
+    await asyncio.sleep(0)
+    assert await code_of(client.unary_unary("Echo")(b"")) == "UNAVAILABLE"
+    held.release.set()
+    assert await call == b"done"
+    await stopping
 
 
 def test_a_call_whose_caller_gave_up_without_a_word_ends_with_its_handler(
