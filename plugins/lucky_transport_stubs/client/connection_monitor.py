@@ -69,8 +69,7 @@ class ConnectionMonitor:
         with contextlib.ExitStack() as undo:
             wakeup, epoll = undo.enter_context(EventFd()), undo.enter_context(select.epoll())
             epoll.register(wakeup.fd, select.EPOLLIN)
-            arguments = (epoll, wakeup)
-            thread = threading.Thread(target=self._run, args=arguments, daemon=True, name="connection monitor")
+            thread = threading.Thread(target=self._run, args=(epoll, wakeup), daemon=True, name="connection monitor")
             start_thread(thread)  # it begins by waiting for the lock, which is held here
             undo.pop_all()
         self._wakeup, self._epoll, self._thread = wakeup, epoll, thread
@@ -102,6 +101,8 @@ class ConnectionMonitor:
     def _patience_s(self, timed_out: bool) -> float | None:
         """Return for how long to sleep, None for no limit; 0 ends this thread: it has long had nothing to do."""
         with self._lock:
+            if self._thread is not threading.current_thread():
+                return 0.0  # a signal handler gave it up as it started
             was_used, self._was_used = self._was_used or not timed_out or bool(self._tasks), False
             self._sleeps_on = bool(self._on_left) and not was_used
             if was_used or self._sleeps_on:

@@ -216,6 +216,24 @@ def test_what_wakes_the_monitor_as_it_ends_writes_to_no_closed_descriptor(monkey
     until(lambda: done == ["of before"])
 
 
+def test_a_monitor_that_was_given_up_as_it_started_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = list[threading.Thread]()
+
+    def given_up(thread: threading.Thread) -> None:
+        thread.start()
+        started.append(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(connection_monitor, "start_thread", given_up)
+    seen = list[threading.ExceptHookArgs]()
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+    pipe: Any = SimpleNamespace(end_fds={})
+    with pytest.raises(KeyboardInterrupt):
+        connection_monitor.ConnectionMonitor().watch(pipe, lambda: None)
+    started[0].join(PATIENCE_S)
+    assert not seen
+
+
 @pytest.mark.parametrize("raises", [True, False])
 def test_a_signal_handler_that_raises_before_the_thread_starts_costs_only_that_subscription(
     ends: OurEnds, monkeypatch: pytest.MonkeyPatch, raises: bool
