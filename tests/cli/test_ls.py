@@ -24,7 +24,7 @@ from lucky_transport.shm.segment import header, segment
 from lucky_transport.shm.segment.layout import FIELDS
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.cli.conftest import MakeSegment, Refusal, Run
-from tests.support.command import invoke
+from tests.support.command import invoke, stdout_of
 
 
 def plain(*arguments: str, code: int = 0) -> dict[str, Any]:
@@ -46,9 +46,8 @@ def test_everything_that_is_registered_is_listed_with_its_summary(kind: str) -> 
 @pytest.mark.exhaustive
 def test_a_transport_whose_package_is_missing_says_what_to_install(run: Run, tmp_path: Any) -> None:
     (tmp_path / "grpc.py").write_text("raise ModuleNotFoundError(\"No module named 'grpc'\", name='grpc')\n")
-    done = run("ls", "--json", PYTHONPATH=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    grpc = next(item for item in json.loads(done.stdout)["transports"] if item["name"] == "grpc")
+    printed = stdout_of(run("ls", "--json", PYTHONPATH=str(tmp_path)))
+    grpc = next(item for item in json.loads(printed)["transports"] if item["name"] == "grpc")
     assert grpc["loadable"] is False
     assert "[grpc]'" in grpc["problem"]
 
@@ -78,11 +77,10 @@ def test_people_get_the_same_as_tables(run: Run, make_segment: MakeSegment) -> N
         lines = run("ls", kind).stdout.splitlines()
         assert lines[0] == kind.capitalize()
         assert {item["name"] for item in plain("ls")[kind]} <= {line.split()[0] for line in lines if line}
-    done = run("ls")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == "Segments on this host"
-    assert "Servers on this host" in done.stdout.splitlines()
-    row = next(line for line in done.stdout.splitlines() if line.split()[:1] == [made.name])
+    lines = stdout_of(run("ls")).splitlines()
+    assert lines[0] == "Segments on this host"
+    assert "Servers on this host" in lines
+    row = next(line for line in lines if line.split()[:1] == [made.name])
     assert str(os.getpid()) in row
     assert row.endswith("ok")
 
@@ -276,16 +274,15 @@ def test_a_damaged_header_is_shown_with_what_is_wrong_in_it(make_segment: MakeSe
 
 def test_people_read_names_instead_of_codes(run: Run, make_segment: MakeSegment) -> None:
     made = make_segment()
-    done = run("inspect", f"shm://{made.name}", "--header")
-    assert done.returncode == 0, done.stderr
-    lines = {line.split()[1]: line for line in done.stdout.splitlines() if len(line.split()) > 1}
+    printed = stdout_of(run("inspect", f"shm://{made.name}", "--header"))
+    lines = {line.split()[1]: line for line in printed.splitlines() if len(line.split()) > 1}
     assert "0x4c524243" in lines["magic"]
     assert "1 (ready)" in lines["engine_state"]
     assert "(float32)" in lines["obs_dtype"]
     assert "WAKE" in lines["engine_features"]
     assert "64 zero bytes" in lines["gpu_obs_handle"]
     for title in ("Header", "Regions", "Batch spec"):
-        assert title in done.stdout.splitlines()
+        assert title in printed.splitlines()
 
 
 def test_the_header_is_shown_when_it_is_asked_for_or_says_what_is_wrong(run: Run, make_segment: MakeSegment) -> None:

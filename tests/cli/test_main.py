@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from lucky_transport.errors import Busy
 from lucky_transport.hookspecs import CommandInfo
 from lucky_transport.registry import Registry, registry
 from tests.cli.conftest import MakeSegment, Run, Start
-from tests.support.command import invoke, python
+from tests.support.command import execute, invoke, python
 from tests.support.waiting import PATIENCE_S, until
 
 HEAVY = (
@@ -304,5 +303,5 @@ COMP_LINE={line!r} COMP_POINT={len(line)} COMP_WORDS=({line}) COMP_CWORD=2
 _lucky_transport_completion {command}
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
+    done = execute("bash", "-c", program)
     assert done.stdout.splitlines() == [f"//{name}"], done.stderr

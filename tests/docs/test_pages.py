@@ -30,7 +30,7 @@ from lucky_transport.registry import registry
 from lucky_transport.shm.segment.layout import plan
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.transport import Capabilities
-from tests.support.command import invoke, python
+from tests.support.command import invoke, python, stdout_of
 from tests.support.pages import DOCS, README, ROOT, Block, blocks, name_of, pages, shell_lines, table
 
 REFERENCE = DOCS / "reference"
@@ -465,5 +465,4 @@ def test_the_examples_of_typed_calls_pass_strict_type_checking(tmp_path: Path) -
         (tmp_path / f"program_{number}.py").write_text(text, encoding="utf-8")
     settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "pythonVersion": "3.11"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
-    ended = python("-m", "pyright", "--pythonpath", sys.executable, "--project", tmp_path, timeout=550)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    stdout_of(python("-m", "pyright", "--pythonpath", sys.executable, "--project", tmp_path, timeout=550))

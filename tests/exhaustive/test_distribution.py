@@ -7,7 +7,6 @@ machine does, they download ziglang, as `pip install` would.
 import os
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tarfile
 import zipfile
@@ -16,6 +15,8 @@ from pathlib import Path
 import pytest
 from packaging.tags import cpython_tags
 from packaging.utils import parse_wheel_filename
+
+from tests.support.command import python, stdout_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,24 +47,16 @@ def copy_of_tree(folder: Path) -> Path:
     return folder
 
 
-def python(program: str, *args: str, tree: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+def run(program: str, *args: str, tree: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     """`program` in the root of `tree`, where the build backend is."""
-    return subprocess.run(
-        [sys.executable, "-c", program, *args],
-        cwd=tree,
-        env=os.environ | {"SOURCE_DATE_EPOCH": "946684800"} | environ,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    variables = os.environ | {"SOURCE_DATE_EPOCH": "946684800"} | environ
+    return python("-c", program, *args, cwd=tree, env=variables, timeout=300)
 
 
 def build(kind: str, tree: Path, into: Path, **environ: str) -> Path:
     """The `kind` ("wheel", "sdist") of the project in `tree`."""
     into.mkdir(exist_ok=True)
-    done = python(BUILD, kind, str(into), tree=tree, **environ)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return into / done.stdout.splitlines()[-1]
+    return into / stdout_of(run(BUILD, kind, str(into), tree=tree, **environ)).splitlines()[-1]
 
 
 def contents(wheel: Path) -> dict[str, bytes]:
@@ -87,8 +80,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ziglang(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a machine whose only C compiler is the one that the build asks for."""
     folder = tmp_path_factory.mktemp("ziglang")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", str(folder)]
-    done = subprocess.run([*command, "ziglang"], capture_output=True, text=True)
+    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", folder]
+    done = python(*install, "ziglang", timeout=None)
     if done.returncode:
         pytest.skip(f"ziglang cannot be installed here: {done.stderr[-200:]}")
     return {"CC": NO_COMPILER, "PYTHONPATH": str(folder)}
@@ -97,7 +90,7 @@ def ziglang(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def compiler(request: pytest.FixtureRequest, tree: Path) -> dict[str, str]:
     """The environment in which the module is compiled."""
-    if python("import build_backend as b; assert b.compiler_answers()", tree=tree).returncode == 0:
+    if run("import build_backend as b; assert b.compiler_answers()", tree=tree).returncode == 0:
         return {}
     return request.getfixturevalue("ziglang")
 
@@ -140,19 +133,17 @@ def test_the_build_asks_for_a_compiler_where_none_answers(
     fake.chmod(0o755)
     ask = f"import build_backend as b; print(b.get_requires_for_build_{kind}())"
     for compiler in [f"{fake} -pthread", *([] if status == 0 else [str(tmp_path / "missing")])]:
-        done = python(ask, tree=tree, CC=compiler)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[-1] == str(asked)
+        assert stdout_of(run(ask, tree=tree, CC=compiler)).splitlines()[-1] == str(asked)
 
 
 def test_a_search_path_without_a_compiler_is_a_machine_without_one(tree: Path, tmp_path: Path) -> None:
     ask = "import os; os.environ.pop('CC', None); import build_backend as b; print(b.compiler_answers())"
-    assert python(ask, tree=tree, PATH=str(tmp_path)).stdout == "False\n"
+    assert run(ask, tree=tree, PATH=str(tmp_path)).stdout == "False\n"
 
 
 def test_a_build_without_any_compiler_names_the_remedy(tree: Path, tmp_path: Path) -> None:
     hide = "import build_backend as b, sys; b.importlib.util.find_spec = lambda name: None; b.build_wheel(sys.argv[1])"
-    done = python(hide, str(tmp_path), tree=tree, CC=NO_COMPILER)
+    done = run(hide, str(tmp_path), tree=tree, CC=NO_COMPILER)
     assert done.returncode == 1
     assert "no C compiler answers: install gcc or clang, or ziglang into this environment" in done.stderr
 
@@ -174,9 +165,8 @@ def test_the_compiler_that_the_build_asks_for_makes_the_same_wheel(
             assert b".debug_info" not in archive.read(module)
     imports = [f"import {module.partition('.')[0].replace('/', '.')} as module" for module in compiled(again)]
     load = "; ".join([*imports, "print(module.__file__)"])
-    done = python(load, tree=tmp_path, PYTHONPATH=str(tmp_path / "site"))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(str(tmp_path / "site"))
+    printed = stdout_of(run(load, tree=tmp_path, PYTHONPATH=str(tmp_path / "site")))
+    assert printed.startswith(str(tmp_path / "site"))
 
 
 def test_the_wheel_holds_no_sources_of_the_native_modules(wheel: Path) -> None:

@@ -2,14 +2,13 @@
 
 import importlib.util
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
 
+from tests.support.command import python, stdout_of
 from tests.support.pages import DOCS, README, ROOT, pages
 
 #: mkdocs with no way out: a plugin that asks the network for something fails the build.
@@ -29,10 +28,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed: pip install 'lucky-transport[docs]'")
     folder = tmp_path_factory.mktemp("docs") / "site"
-    command = [sys.executable, "-c", BUILD, str(folder)]
     environment = {"PATH": "/usr/bin:/bin", "NO_MKDOCS_2_WARNING": "1"}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=550, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    stdout_of(python("-c", BUILD, folder, cwd=ROOT, env=environment, timeout=550))
     return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
 
 

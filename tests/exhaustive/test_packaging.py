@@ -4,7 +4,6 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.registry import registry
-from tests.support.waiting import PATIENCE_S
+from tests.support.command import execute, python, stdout_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,11 +52,8 @@ def test_the_readmes_first_screen_holds_two_commands_that_install_and_do_what_th
 
 
 def test_ci_runs_the_readmes_own_commands() -> None:
-    printed = subprocess.run(
-        [ROOT / ".ci" / "run", "--print-commands"], capture_output=True, text=True, timeout=PATIENCE_S
-    )
-    assert printed.returncode == 0, printed.stderr
-    assert printed.stdout.splitlines() == [readme_command("demo"), readme_command("test")]
+    printed = stdout_of(execute(ROOT / ".ci" / "run", "--print-commands"))
+    assert printed.splitlines() == [readme_command("demo"), readme_command("test")]
     script = (ROOT / ".ci" / "run").read_text()
     assert 'as_typed demo "$demo_command"' in script
     assert 'tests all in_fresh "$test_command"' in script
@@ -65,11 +61,11 @@ def test_ci_runs_the_readmes_own_commands() -> None:
 
 @pytest.mark.parametrize("script", ["run", "distributions"])
 def test_ci_is_bash_that_parses(script: str) -> None:
-    assert subprocess.run(["bash", "-n", ROOT / ".ci" / script], timeout=PATIENCE_S).returncode == 0
+    assert execute("bash", "-n", ROOT / ".ci" / script).returncode == 0
 
 
 def test_the_script_of_releases_tells_its_commands() -> None:
-    told = subprocess.run([ROOT / ".ci" / "distributions"], capture_output=True, text=True, timeout=PATIENCE_S)
+    told = execute(ROOT / ".ci" / "distributions")
     assert told.returncode == 2
     for command in ("tools", "build FOLDER", "try WHEEL", "try-aarch64 WHEEL", "check TAG"):
         assert f".ci/distributions {command}" in told.stdout
@@ -87,7 +83,7 @@ def test_the_release_workflow_only_calls_scripts_of_this_repository() -> None:
 
 def test_a_release_under_another_tag_or_with_placeholders_is_refused() -> None:
     script = ROOT / ".ci" / "distributions"
-    refused = subprocess.run([script, "check", "v99.0"], capture_output=True, text=True, timeout=PATIENCE_S)
+    refused = execute(script, "check", "v99.0")
     assert refused.returncode == 1
     assert f"the tag is v99.0, pyproject.toml has version {PYPROJECT['project']['version']}" in refused.stderr
     placeholders = [url for url in PYPROJECT["project"]["urls"].values() if ".example" in url]
@@ -191,10 +187,8 @@ print(json.dumps(brought))
 
 def imported(heavy: list[str], *modules: str) -> list[str]:
     """Those of `heavy` that are in sys.modules after a fresh process imported `modules`."""
-    command = [sys.executable, "-W", "ignore", "-c", LIST_IMPORTS, json.dumps(heavy), *modules]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    printed = stdout_of(python("-W", "ignore", "-c", LIST_IMPORTS, json.dumps(heavy), *modules))
+    return json.loads(printed.splitlines()[-1])
 
 
 def modules_of(package: Path) -> list[str]:
@@ -246,10 +240,8 @@ def brought() -> dict[str, list[str]]:
     here = [package for package in WITHOUT_GRPC if package.name not in NEEDED or find_spec(NEEDED[package.name])]
     asked = {package.name: checked_modules_of(package) for package in here}
     heavy = json.dumps(["grpc", "google.protobuf", "lucky_transport_grpc"])
-    command = [sys.executable, "-W", "ignore", "-c", LIST_IMPORTS_OF_EACH, heavy, json.dumps(asked)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    printed = stdout_of(python("-W", "ignore", "-c", LIST_IMPORTS_OF_EACH, heavy, json.dumps(asked)))
+    return json.loads(printed.splitlines()[-1])
 
 
 def checked_modules_of(package: Path) -> list[str]:
@@ -301,6 +293,5 @@ print(native.define_macros, native.py_limited_api)
     ("python", "built"), [("", "[('Py_LIMITED_API', '0x030B0000')] True"), ("free", "[] False")], ids=["abi3", "free"]
 )
 def test_a_free_threaded_python_builds_without_the_limited_api(python: str, built: str) -> None:
-    command = [sys.executable, "-c", _SETUP, python]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = execute(sys.executable, "-c", _SETUP, python, cwd=ROOT, timeout=None, check=True)
     assert done.stdout.splitlines()[-1] == built

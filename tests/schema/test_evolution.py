@@ -1,7 +1,6 @@
 """The schema only grows: whatever would break a deployed peer is found, all at once; the kits' vectors are current."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ from hypothesis import strategies as st
 
 from generators.flatbuffers import violations
 from generators.vectors import files
+from tests.support.command import execute, stdout_of
 from tests.support.kit_engine import KITS
-from tests.support.waiting import PATIENCE_S
 
 SCHEMAS = Path(__file__).parents[2] / "schema"
 RELEASED = """\
@@ -173,8 +172,7 @@ def conforms(flatc: str, folder: Path, text: str) -> bool:
     """Return flatc's judgement of `text` as a newer version of the released schema."""
     (folder / "released.fbs").write_text(RELEASED)
     (folder / "new.fbs").write_text(text)
-    command = [flatc, "--conform", "released.fbs", "new.fbs"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = execute(flatc, "--conform", "released.fbs", "new.fbs", cwd=folder)
     output = done.stdout + done.stderr
     assert done.returncode == 0 or "schemas don't conform" in output, f"no judgement but an error: {output}"
     return done.returncode == 0
@@ -188,6 +186,4 @@ def test_what_flatc_refuses_is_refused_here_and_more_than_that(flatc: str, tmp_p
 
 
 def test_flatc_too_takes_the_schema_for_a_newer_version_of_the_released_one(flatc: str) -> None:
-    command = [flatc, "--conform", str(SCHEMAS / "released.fbs"), str(SCHEMAS / "hazel_rpc.fbs")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    stdout_of(execute(flatc, "--conform", SCHEMAS / "released.fbs", SCHEMAS / "hazel_rpc.fbs"))

@@ -3,7 +3,6 @@
 import importlib
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +16,8 @@ from hypothesis import given
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.fields import Field, fields_of, member
+from tests.support.command import execute, stdout_of
 from tests.support.message_strategies import any_message, messages
-from tests.support.waiting import PATIENCE_S
 
 SCHEMA = Path(__file__).parents[2] / "schema" / "hazel_rpc.fbs"
 NAMESPACE = "Lucky.Rpc"
@@ -31,9 +30,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     if flatc is None:
         pytest.skip("flatc is not installed: apt-get install flatbuffers-compiler")
     folder = tmp_path_factory.mktemp("generated")
-    command = [flatc, "--python", "--gen-object-api", "-o", str(folder), str(SCHEMA)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    stdout_of(execute(flatc, "--python", "--gen-object-api", "-o", folder, SCHEMA))
     sys.path.insert(0, str(folder))
     yield
     sys.path.remove(str(folder))

@@ -1,4 +1,4 @@
-"""Commands: those of `lucky-transport` in this process, and programs of Python in one of their own."""
+"""Commands: those of `lucky-transport` in this process, and programs in one of their own."""
 
 import json
 import subprocess
@@ -28,7 +28,18 @@ def json_of(done: Result, status: int = 0) -> Any:
     return json.loads(done.stdout)
 
 
+def execute(*command: object, **given: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; given: as `subprocess.run` takes it."""
+    usual = {"capture_output": True, "text": True, "timeout": PATIENCE_S, "check": False}
+    return subprocess.run([*map(str, command)], **usual | given)
+
+
 def python(*arguments: object, **given: Any) -> subprocess.CompletedProcess[str]:
     """Run this Python to its end; given: as `subprocess.run` takes it."""
-    usual = {"capture_output": True, "text": True, "timeout": PATIENCE_S, "check": False}
-    return subprocess.run([sys.executable, *map(str, arguments)], **usual | given)
+    return execute(sys.executable, *arguments, **given)
+
+
+def stdout_of(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a program printed that has to end with status 0."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -17,7 +17,7 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.transport import Transport
 from tests.support.build_once import build_once
-from tests.support.command import python
+from tests.support.command import execute, python, stdout_of
 from tests.support.waiting import PATIENCE_S
 
 KITS = Path(__file__).parents[2] / "schema" / "kits"
@@ -64,10 +64,7 @@ def _compile_native(compiler: str, program: Path, arguments: Sequence[str]) -> l
 
 
 def _compile(command: Sequence[str]) -> None:
-    done = subprocess.run(
-        command, cwd=KITS / "csharp", capture_output=True, text=True, timeout=_COMPILER_S, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    stdout_of(execute(*command, cwd=KITS / "csharp", timeout=_COMPILER_S))
 
 
 class KitEngine:
@@ -136,9 +133,7 @@ def run_program(engine: KitEngine, kit: str, number: int) -> list[str]:
     engine.wait()
     program = blocks(kit, "python")[number].replace("shm://lift", engine.endpoint)
     program = program.replace("make(", f"make(connect_timeout_s={PATIENCE_S}, ")
-    done = python("-W", "ignore", "-c", program, timeout=2 * PATIENCE_S)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return stdout_of(python("-W", "ignore", "-c", program, timeout=2 * PATIENCE_S)).splitlines()
 
 
 def assert_second_program(engine: KitEngine, kit: str, size: tuple[int, int]) -> None:

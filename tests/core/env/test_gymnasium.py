@@ -14,13 +14,11 @@ from gymnasium.wrappers import vector as wrappers
 from lucky_transport import api, registration
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError
-from tests.support.command import python
+from tests.support.command import python, stdout_of
 
 
 def run_program(program: str) -> str:
-    ended = python("-W", "error", "-c", program)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout.strip()
+    return stdout_of(python("-W", "error", "-c", program)).strip()
 
 
 @pytest.mark.exhaustive

@@ -14,7 +14,7 @@ import lucky_transport
 from lucky_transport.process import unique_name
 from tests.cli.conftest import MakeSegment, Run
 from tests.cli.test_main import asked
-from tests.support.command import python
+from tests.support.command import python, stdout_of
 
 #: Packages that the extras bring, by the names they are imported by.
 HIDDEN = """
@@ -100,9 +100,8 @@ def test_the_other_commands_need_no_extra(arguments: tuple[str, ...], tmp_path: 
 
 
 def test_doctor_finds_an_installation_without_extras_healthy(tmp_path: Path) -> None:
-    ended = run(COMMAND, "doctor", "--json", cwd=tmp_path)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    found = {row["name"]: row for row in json.loads(ended.stdout)["checks"]}
+    printed = stdout_of(run(COMMAND, "doctor", "--json", cwd=tmp_path))
+    found = {row["name"]: row for row in json.loads(printed)["checks"]}
     assert found["plugins"]["verdict"] == "ok", found["plugins"]
     assert found["extras"]["verdict"] == "ok", "nobody asked for them"
     assert found["extras"]["seen"].startswith("installed: shm; not installed: grpc, ")
@@ -116,7 +115,7 @@ def loop(**made: object) -> str:
 
 def test_an_env_needs_no_extra(tmp_path: Path) -> None:
     ended = run(loop(engine="toy", num_envs=2, transport="shm", options={"obs_size": 3}), cwd=tmp_path)
-    assert (ended.returncode, ended.stdout) == (0, "stepped\n"), ended.stderr
+    assert stdout_of(ended) == "stepped\n"
 
 
 def test_a_run_is_recorded_and_replayed_without_any_extra(tmp_path: Path) -> None:
@@ -124,11 +123,9 @@ def test_a_run_is_recorded_and_replayed_without_any_extra(tmp_path: Path) -> Non
     recording = loop(endpoint=f"recorded:?to={fresh}&file=run.jsonl")
     with lucky_transport.serve("toy", fresh, num_envs=2, seed=7):
         recorded = run(recording, cwd=tmp_path)
-    assert (recorded.returncode, recorded.stdout) == (0, "stepped\n"), recorded.stderr
+    assert stdout_of(recorded) == "stepped\n"
     with lucky_transport.serve("toy", fresh, num_envs=2, seed=7):
-        replayed = run(COMMAND, "replay", "run.jsonl", fresh, cwd=tmp_path)
-    assert replayed.returncode == 0, replayed.stderr
-    assert "EQUAL" in replayed.stdout
+        assert "EQUAL" in stdout_of(run(COMMAND, "replay", "run.jsonl", fresh, cwd=tmp_path))
 
 
 REMEDY = "the native module was not built; run the install command again"

@@ -18,7 +18,7 @@ import lucky_transport
 from lucky_transport import api
 from lucky_transport.errors import EngineFailed, NotReachable, PeerDied
 from lucky_transport.process import ChildProcess, EngineProcess
-from tests.support.command import python
+from tests.support.command import python, stdout_of
 from tests.support.resources import threads_of
 from tests.support.waiting import PATIENCE_S, until
 
@@ -218,9 +218,8 @@ def test_a_child_has_the_path_and_the_flags_of_its_parent(how: str, flags: list[
     place = {"script": ["programs/__main__.py"], "-c": ["-c", PROGRAM], "zipapp": ["app.zip"], "-m": ["-m", "programs"]}
     if how == "-m" and flags in (["-P"], ["-I"]):
         pytest.skip("these flags keep the working directory off the path, from which -m would run it")
-    done = python(*flags, *place[how], modules, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    child, parent = map(json.loads, filter(None, done.stdout.splitlines()))
+    printed = stdout_of(python(*flags, *place[how], modules, cwd=tmp_path))
+    child, parent = map(json.loads, filter(None, printed.splitlines()))
     assert child == parent
 
 

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from tests.endurance.kills import KillRun
 from tests.endurance.kit_builds import KIT_POINTS, build
 from tests.endurance.leaks import available
 from tests.endurance.soak import soak
+from tests.support.command import python, stdout_of
 from tests.support.waiting import until_stopped
 
 # soaks
@@ -28,13 +28,11 @@ from tests.support.waiting import until_stopped
 
 def test_nothing_stays_of_what_is_opened_and_left() -> None:
     """In a process of its own: other tests of this one leave descriptors to the collector."""
-    command = [sys.executable, "-m", "tests.endurance.leaks", "--minutes", "0.05", "--seed", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rounds = dict(re.findall(r"^(\w+): (\d+) rounds$", done.stdout, re.MULTILINE))
+    printed = stdout_of(python("-m", "tests.endurance.leaks", "--minutes", "0.05", "--seed", "1", timeout=100))
+    rounds = dict(re.findall(r"^(\w+): (\d+) rounds$", printed, re.MULTILINE))
     assert set(rounds) == set(available())
     assert sum(map(int, rounds.values())) >= len(rounds) / 2  # a busy machine may not get to each in that time
-    counts = re.findall(r"^    start (\d+) descriptors.*\n    peak  (\d+) descriptors", done.stdout, re.MULTILINE)
+    counts = re.findall(r"^    start (\d+) descriptors.*\n    peak  (\d+) descriptors", printed, re.MULTILINE)
     assert any(int(start) < int(peak) for start, peak in counts)
 
 
@@ -74,7 +72,7 @@ def test_kills_and_stops_at_random_moments_are_noticed_and_leave_nothing(
 
 # crashes
 
-_COMMAND = [sys.executable, "-m", "tests.endurance.crashes", "--seed", "1", "--within-ms", "10000"]
+_COMMAND = ["-m", "tests.endurance.crashes", "--seed", "1", "--within-ms", "10000"]
 _STEPS = ["--kind", "steps", "--kind", "images", "--only", "frame.", "--only", "image.", "--only", "ring."]
 
 
@@ -94,10 +92,8 @@ _STEPS = ["--kind", "steps", "--kind", "images", "--only", "frame.", "--only", "
 def test_a_peer_that_crashes_inside_a_publish_hurts_nothing(options: list[str], cases: int) -> None:
     if fault_native.build() is None:
         pytest.skip("no C compiler, or no headers of Python")
-    command = [*_COMMAND, *options, "--sample", str(cases)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(rf"^all +{cases} +0 ", done.stdout, re.MULTILINE)
+    printed = stdout_of(python(*_COMMAND, *options, "--sample", cases, timeout=280))
+    assert re.search(rf"^all +{cases} +0 ", printed, re.MULTILINE)
 
 
 @pytest.mark.parametrize("kit", KIT_POINTS)
@@ -125,4 +121,4 @@ def test_an_engine_of_a_kit_waits_for_a_process_that_removes_what_a_dead_one_lef
 def test_the_installed_module_has_no_fault_points() -> None:
     code = "from lucky_transport import _native; raise SystemExit(hasattr(_native, 'fault_hook'))"
     environment = {name: value for name, value in os.environ.items() if name != fault_native.ENVIRONMENT}
-    assert subprocess.run([sys.executable, "-c", code], env=environment, timeout=60).returncode == 0
+    assert python("-c", code, env=environment).returncode == 0

@@ -20,6 +20,7 @@ from lucky_transport.process import unique_name
 from tests.gpu.conftest import LARGE, NUM_ENVS, Gpu, actions_at
 from tests.gpu.engine import EngineUnderTest
 from tests.support.allocating_driver import AllocatingDriver
+from tests.support.command import execute, stdout_of
 
 Connect = Callable[..., Any]
 
@@ -265,7 +266,5 @@ def test_memcheck_finds_no_error_in_the_tests_of_memory(gpu: Gpu, tmp_path: Path
         checker += ["--error-exitcode", "99"]
     which = f"{'[cuda]' if gpu.is_real else '[stand-in]'} and ({' or '.join(_TESTS)})"
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", str(tmp_path / "tests")]
-    command = [*checker, sys.executable, "-m", "pytest", *options, str(Path(__file__)), "-k", which]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=_LIMIT_S)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    assert f"{len(_TESTS)} passed" in done.stdout
+    command = [*checker, sys.executable, "-m", "pytest", *options, Path(__file__), "-k", which]
+    assert f"{len(_TESTS)} passed" in stdout_of(execute(*command, cwd=_ROOT, timeout=_LIMIT_S))

@@ -3,12 +3,12 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from tests.support.command import python, stdout_of
 
 HERE = Path(__file__).parents[2] / "outside_plugin"
 PACKAGE = "lucky_transport_mailbox"
@@ -30,16 +30,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run(site: Path, *arguments: str) -> str:
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("LUCKY_", "PYTEST_"))}
-    ended = subprocess.run(
-        [sys.executable, *arguments],
-        env=environ | {"PYTHONPATH": str(site), "TMPDIR": str(site)},
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
+    environ |= {"PYTHONPATH": str(site), "TMPDIR": str(site)}
+    return stdout_of(python(*arguments, env=environ, timeout=110))
 
 
 def test_it_is_found_without_being_imported(site: Path) -> None:

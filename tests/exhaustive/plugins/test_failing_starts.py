@@ -19,7 +19,7 @@ from lucky_transport import api
 from lucky_transport.errors import ConfigError, NotReachable, TransportError
 from lucky_transport.shm.files.lockfile import DIRECTORY
 from tests.plugins.failing_starts import no_threads
-from tests.support.command import python
+from tests.support.command import python, stdout_of
 from tests.support.resources import free_port
 from tests.support.waiting import PATIENCE_S
 
@@ -38,9 +38,8 @@ def failures(runtime: Path, fault: str, prefix: str, engine: str, *endpoints: st
     """Return what `tests.plugins.failing_starts` prints."""
     command = ("-m", "tests.plugins.failing_starts", fault, prefix, engine, *endpoints)
     environ = os.environ | {"XDG_RUNTIME_DIR": str(runtime)}
-    done = python(*command, cwd=ROOT, env=environ, timeout=6 * PATIENCE_S)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    printed = stdout_of(python(*command, cwd=ROOT, env=environ, timeout=6 * PATIENCE_S))
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 #: Engine, endpoints ({}: a prefix of this test alone), and at least how many steps of the start each fault strikes.

@@ -17,7 +17,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import Message
 
 from lucky_transport_grpc import _pb
-from tests.support.command import python
+from tests.support.command import python, stdout_of
 
 LEGACY_FILES = [name for name in _pb.FILES if not name.startswith("lucky_")]
 GENERATED = "luckyrobots.grpc.generated"
@@ -190,6 +190,4 @@ def test_the_batch_service_has_what_a_batch_needs() -> None:
 
 def _run(program: str) -> str:
     """Return what `program` prints in a fresh interpreter; it must succeed."""
-    done = python("-c", program)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return stdout_of(python("-c", program))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -14,6 +13,7 @@ from lucky_transport import api
 from lucky_transport.engine import RESET
 from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport_holodeck.export import write_package
+from tests.support.command import execute, stdout_of
 
 TIMEOUT_S = 60
 
@@ -30,16 +30,8 @@ def environment(**more: str) -> dict[str, str]:
 
 def run(python: str, *arguments: str, **more: str) -> Any:
     """Return what the script printed last, as JSON; `more`: of its environment."""
-    ended = subprocess.run(
-        command(python, *arguments),
-        env=environment(**more),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout.splitlines()[-1])
+    printed = stdout_of(execute(*command(python, *arguments), env=environment(**more), timeout=TIMEOUT_S))
+    return json.loads(printed.splitlines()[-1])
 
 
 def run_as_pasted(block: str, name: str, python: str, folder: Path) -> str:
@@ -51,17 +43,9 @@ def run_as_pasted(block: str, name: str, python: str, folder: Path) -> str:
     peer = folder / "peer" / "bin" / "python"
     peer.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
     peer.chmod(0o755)
-    ran = subprocess.run(
-        ["bash", "-c", f"{text}\nstatus=$?\nkill %1 2> /dev/null; wait; exit $status"],
-        cwd=folder,
-        env=environment(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"),
-        capture_output=True,
-        text=True,
-        timeout=2 * TIMEOUT_S,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    script = f"{text}\nstatus=$?\nkill %1 2> /dev/null; wait; exit $status"
+    variables = environment(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    return stdout_of(execute("bash", "-c", script, cwd=folder, env=variables, timeout=2 * TIMEOUT_S))
 
 
 def check_started(python: str, worlds: Path, steps: int) -> None:

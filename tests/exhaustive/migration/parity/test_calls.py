@@ -3,8 +3,6 @@
 import json
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from lucky_transport_migration.parity.step_parity import MODES, prove
 from tests.planted.changes import Over, answers, each, items, over_path
 from tests.planted.mirror_engine import MIRRORED
 from tests.planted.tools import engines_in_this_process
+from tests.support.command import python, stdout_of
 
 BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
 
@@ -223,19 +222,10 @@ def test_requests_that_are_few_come_again() -> None:
 def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "home").mkdir()
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "lucky_transport", "parity", "toy", "--between", "inproc,inproc#2"),
-            *("--method", "*SceneService*", "--count", "2"),
-        ],
-        cwd=tmp_path / "work",
-        env=os.environ | {"HOME": str(tmp_path / "home")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    command = ["-m", "lucky_transport", "parity", "toy", "--between", "inproc,inproc#2"]
+    command += ["--method", "*SceneService*", "--count", "2"]
+    environ = os.environ | {"HOME": str(tmp_path / "home")}
+    stdout_of(python(*command, cwd=tmp_path / "work", env=environ, timeout=120))
     assert list((tmp_path / "work").iterdir()) == []
 
 

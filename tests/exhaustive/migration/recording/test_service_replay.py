@@ -24,7 +24,7 @@ from lucky_transport.process import unique_name
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
 from lucky_transport_migration.recording.entries import RecordedCall, Recording, line_of
 from tests.exhaustive.planted.test_answers_by_tool import ROOT, described
-from tests.support.command import invoke, json_of, python
+from tests.support.command import invoke, json_of, python, stdout_of
 from tests.support.forked_programs import SWITCHED, Programs
 from tests.support.waiting import PATIENCE_S
 from tests.support.weather import WeatherPrograms
@@ -105,8 +105,7 @@ def recorded(
         under = [sys.executable, *_CLI, "run", "--transport", "staged", "--map", f"{target}={shm}", "--"]
         command = [*_CLI, "record", shm, "--out", str(file), "--", *under]
         client = [sys.executable, str(folder / "asker.py"), target, str(weather.folder)]
-        done = python(*command, *client, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+        stdout_of(python(*command, *client, cwd=folder))
     return file
 
 

@@ -18,7 +18,7 @@ from lucky_transport.shm.segment import segment_files
 from lucky_transport.spec.composite import views
 from lucky_transport_libenv.export.build import build
 from tests.plugins.libenv.conftest import bound, made
-from tests.support.command import invoke, python
+from tests.support.command import execute, invoke, python, stdout_of
 from tests.support.waiting import PATIENCE_S, until
 
 HERE = Path(__file__).parents[3] / "plugins" / "libenv"
@@ -195,14 +195,11 @@ def test_a_host_whose_locale_writes_a_decimal_comma_has_every_tensor(toy: str, t
     if tool is None:
         pytest.skip("no localedef; apt install locales")
     target = tmp_path / "de_DE.UTF-8"
-    made = subprocess.run(
-        [tool, "-i", "de_DE", "-f", "UTF-8", target], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    made = execute(tool, "-i", "de_DE", "-f", "UTF-8", target)
     if not target.is_dir():
         pytest.skip(f"localedef makes no de_DE here: {made.stderr}")
-    done = hosted(GERMAN, toy, LOCPATH=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["[(('action',), (2,), -1.0, 1.0)]", "[('observation',)]"]
+    printed = stdout_of(hosted(GERMAN, toy, LOCPATH=str(tmp_path)))
+    assert printed.splitlines() == ["[(('action',), (2,), -1.0, 1.0)]", "[('observation',)]"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ python -m zipfile -e procgen-0.10.7-*.whl procgen_files
 import hashlib
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from lucky_transport.spec.composite import views
 from lucky_transport_libenv.engine import LibenvEngine
 from tests.plugins.libenv.conftest import bound
-from tests.support.waiting import PATIENCE_S
+from tests.support.command import execute, stdout_of
 
 GYM3 = os.environ.get("LUCKY_PEER_GYM3", "")
 PROCGEN = Path(os.environ.get("LUCKY_PEER_PROCGEN", ""))
@@ -40,10 +39,8 @@ def seen_by_gym3(
     """Return what each of `threads` envs showed; the actions go there in `file`."""
     np.savez(file, **actions)  # pyright: ignore[reportArgumentType]
     name = library.stem.removeprefix("lib")
-    command = [GYM3, str(HOST), str(library.parent), name, json.dumps(options), str(file), str(threads)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    command = [GYM3, HOST, library.parent, name, json.dumps(options), file, threads]
+    return json.loads(stdout_of(execute(*command, timeout=90)))
 
 
 def seen_by_us(library: Path, options: dict[str, Any], actions: dict[str, NDArray[Any]]) -> list[dict[str, Any]]:
@@ -92,13 +89,8 @@ def test_gym3_loads_an_engine_and_sees_what_we_see_of_it(toy: str, tmp_path: Pat
 
 def test_our_engine_sees_of_a_library_what_gym3_sees(compile_sample: Any, tmp_path: Path) -> None:
     """Compiled against gym3's own header, with options of every type."""
-    folder = subprocess.run(
-        [GYM3, "-c", "from gym3.libenv import get_header_dir; print(get_header_dir())"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE_S,
-    ).stdout.strip()
+    program = "from gym3.libenv import get_header_dir; print(get_header_dir())"
+    folder = stdout_of(execute(GYM3, "-c", program)).strip()
     library = compile_sample("theirs", "-DSAMPLE_AGAINST_THE_REAL_HEADER", f"-I{folder}")
     options = {"seed": 7, "episode_steps": 9, "pace": 0.5, "name": "maze", "makes_nothing": False}
     (theirs,) = seen_by_gym3(library, options, random_actions(), tmp_path / "actions.npz")

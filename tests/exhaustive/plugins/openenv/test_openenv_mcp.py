@@ -18,6 +18,7 @@ from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.methods import METHODS, Effect
 from lucky_transport_openenv.app import EpisodeServer
 from tests.plugins.openenv.conftest import over_http, url
+from tests.support.command import execute, stdout_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of foreign packages, in the server's own threads too
 
@@ -136,11 +137,9 @@ def test_its_clients_play_an_episode_and_call_tools(serve: Callable[..., Any], p
         pytest.skip(f"LUCKY_PEER_OPENENV_CORE names no Python with openenv-core: {make}")
     serving = serve("cartpole")
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("LUCKY_", "PYTHON"))}
-    command = [python, "-W", "ignore", str(PROGRAM), url(serving)]
     # in a new environment the import of openenv-core alone takes half a minute of CPU
-    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=480, check=False)
-    assert ended.returncode == 0, ended.stderr
-    said = json.loads(ended.stdout.splitlines()[-1])
+    printed = stdout_of(execute(python, "-W", "ignore", PROGRAM, url(serving), env=environ, timeout=480))
+    said = json.loads(printed.splitlines()[-1])
     assert said["package"].startswith("openenv-core 0.3" if python == PEER else "openenv")
     assert said["details"] == {"result": "fell", "score": said["gained"]}
     assert {"start_episode", "act"} <= set(said["names"])

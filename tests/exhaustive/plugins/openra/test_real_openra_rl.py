@@ -6,7 +6,6 @@ It is GPL-3: it runs in a process of its own and is never imported here.
 
 import json
 import os
-import subprocess
 import textwrap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport.serving import Serving
 from tests.plugins.openra.conftest import Serve
+from tests.support.command import execute, stdout_of
 
 PYTHON = os.environ.get("LUCKY_PEER_OPENRA", "")
 PROGRAM = Path(__file__).parents[3] / "plugins" / "openra" / "peer_program.py"
@@ -33,11 +33,7 @@ def peer() -> Callable[[Serving], dict[str, Any]]:
     def play(serving: Serving) -> dict[str, Any]:
         port = serving.endpoints[0].address.rpartition(":")[2]
         environ = {key: value for key, value in os.environ.items() if not key.startswith(("LUCKY_", "PYTHON"))}
-        ended = subprocess.run(
-            [PYTHON, str(PROGRAM), port], env=environ, capture_output=True, text=True, timeout=400, check=False
-        )
-        assert ended.returncode == 0, ended.stderr
-        return json.loads(ended.stdout)
+        return json.loads(stdout_of(execute(PYTHON, PROGRAM, port, env=environ, timeout=400)))
 
     return play
 
@@ -91,6 +87,4 @@ def test_the_pages_program_runs_as_pasted(serve: Serve) -> None:
     block = page.partition("(`pip install openra_rl==0.4.1`):\n\n")[2].partition("\nThe newer generation")[0]
     port = serve(rate=400).endpoints[0].address.rpartition(":")[2]
     program = textwrap.dedent(block).replace("9999", port)
-    ended = subprocess.run([PYTHON, "-c", program], capture_output=True, text=True, timeout=400, check=False)
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.endswith("['base']\n")
+    assert stdout_of(execute(PYTHON, "-c", program, timeout=400)).endswith("['base']\n")

@@ -1,8 +1,6 @@
 """What a program is told where Ray itself fails; and the example of the page about Ray, as it stands."""
 
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -15,6 +13,7 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'lucky-tran
 from lucky_transport import api
 from lucky_transport.errors import NotReachable
 from lucky_transport_ray import cluster
+from tests.support.command import python, stdout_of
 from tests.support.waiting import PATIENCE_S
 
 ray: Any = pytest.importorskip("ray")
@@ -62,10 +61,7 @@ def test_the_example_starts_ray_and_leaves_nothing_of_it(tmp_path: Path) -> None
     # Where it hangs, it says in which call.
     prelude = f"import faulthandler\nfaulthandler.dump_traceback_later({3 * PATIENCE_S}, exit=True)\n"
     program.write_text(f"{prelude}{example}\nassert not ray.is_initialized()\n", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, program], capture_output=True, text=True, timeout=4 * PATIENCE_S, cwd=PAGE.parents[2]
-    )
+    done = python(program, timeout=4 * PATIENCE_S, cwd=PAGE.parents[2])
     if "no Ray cluster at this host" in done.stderr:  # Ray gives its processes 30 s, which a loaded machine exceeds
         pytest.skip(f"Ray did not start here: {done.stderr.splitlines()[-1]}")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("(8, "), done.stdout
+    assert stdout_of(done).startswith("(8, "), done.stdout

@@ -3,12 +3,11 @@
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import python
+from tests.support.command import execute, python, stdout_of
 from tests.support.waiting import PATIENCE_S
 
 #: Counts the yields of all processes that it is loaded into, in a file that they share.
@@ -75,11 +74,10 @@ def test_two_sides_on_one_core_sleep_at_once_and_give_each_other_their_turns(tmp
     source, library, counts = tmp_path / "yields.c", tmp_path / "yields.so", tmp_path / "yields"
     source.write_text(COUNTER)
     counts.write_bytes(bytes(8))
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source], check=True, timeout=PATIENCE_S)
+    stdout_of(execute(compiler, "-shared", "-fPIC", "-O1", "-o", library, source))
     variables = {**os.environ, "LD_PRELOAD": str(library), "YIELDS": str(counts)}
-    done = python("-c", PROGRAM, env=variables, timeout=10 * PATIENCE_S)
-    assert done.returncode == 0, done.stderr
-    sleeps, yields = map(int, re.findall(r"\d+", done.stdout))
+    printed = stdout_of(python("-c", PROGRAM, env=variables, timeout=10 * PATIENCE_S))
+    sleeps, yields = map(int, re.findall(r"\d+", printed))
     # Where the kernel lets the side that is woken run at once, the other one needs no sleep.
     assert sleeps >= STEPS
     # What waits for further clients yields now and then, and one of two sides that looked at least at each 256th step.

@@ -12,7 +12,6 @@ import gc
 import json
 import os
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +29,7 @@ import lucky_transport_stubs
 from lucky_transport.errors import TransportError
 from lucky_transport.process import EngineProcess, unique_name
 from tests.plugins.failing_starts import no_descriptors
+from tests.support.command import python, stdout_of
 from tests.support.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[4]
@@ -149,16 +149,9 @@ REACHED = "too many open files, the limit is "
 
 
 def calls(side: str) -> list[tuple[str, str, int]]:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.exhaustive.plugins.stubs.test_few_descriptors", side],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=12 * PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+    module = "tests.exhaustive.plugins.stubs.test_few_descriptors"
+    printed = stdout_of(python("-m", module, side, cwd=ROOT, timeout=12 * PATIENCE_S))
+    return [tuple(json.loads(line)) for line in printed.splitlines()]
 
 
 @pytest.mark.parametrize(("side", "fewest"), [("client", 5), ("engine", 3)])

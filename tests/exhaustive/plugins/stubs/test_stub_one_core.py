@@ -1,11 +1,8 @@
 """Two processes on one core take turns: how often they sleep for a call of a stub, or of a further client."""
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.command import python, stdout_of
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -79,7 +76,4 @@ with ExitStack() as stack:
 
 @pytest.mark.parametrize("kind", MOST)
 def test_a_call_between_two_sides_on_one_core_makes_them_sleep_no_more_often_than_it_must(kind: str) -> None:
-    command = [sys.executable, "-c", PROGRAM, kind]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) / CALLS <= MOST[kind]
+    assert int(stdout_of(python("-c", PROGRAM, kind))) / CALLS <= MOST[kind]

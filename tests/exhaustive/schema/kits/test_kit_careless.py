@@ -16,6 +16,7 @@ from lucky_transport.errors import EngineFailed, UnknownSession
 from lucky_transport.messages import GetJointStateRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
+from tests.support.command import execute
 from tests.support.kit_engine import KitEngine, compile_c, compile_cpp, compile_csharp
 from tests.support.waiting import PATIENCE_S
 
@@ -176,7 +177,7 @@ REFUSED_BY_CSHARP = [
 
 
 def test_an_engine_that_contradicts_itself_is_refused_with_the_remedy(careless: list[str], language: str) -> None:
-    done = subprocess.run([*careless, "refused"], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    done = execute(*careless, "refused", check=True)
     expected = REFUSED_BY_CSHARP if language == "csharp" else REFUSED
     for line, start in zip(done.stdout.splitlines(), expected, strict=True):
         assert line.startswith(start)

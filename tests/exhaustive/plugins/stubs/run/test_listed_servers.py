@@ -26,6 +26,7 @@ from tests.exhaustive.plugins.stubs.run.test_servers import SYNC, Served
 from tests.plugins.stubs.differential.aio_ends import AioEnds
 from tests.plugins.stubs.differential.ends import SERVICE, Ends, generic_handler, path
 from tests.plugins.stubs.run.conftest import Start
+from tests.support.command import stdout_of
 from tests.support.forked_programs import CommandLine
 
 
@@ -142,9 +143,8 @@ def test_people_and_scripts_see_it_by_ls_inspect_and_top(served: Served, name: s
     assert name in [one["name"] for one in plain["servers"]]
     completed = complete_endpoints(Context(inspect), inspect.params[0], f"shm://{name[:-2]}")
     assert f"shm://{name}" in [one.value for one in completed]
-    inspected = command_line.run("inspect", f"shm://{name}")
-    assert inspected.returncode == 0, inspected.stderr
-    assert f"shm://{name}: gRPC server of pid" in inspected.stdout
+    inspected = stdout_of(command_line.run("inspect", f"shm://{name}"))
+    assert f"shm://{name}: gRPC server of pid" in inspected
     assert name in command_line.run("top", "--once", "--interval", "0.1").stdout
     plain = json.loads(command_line.run("top", "--once", "--interval", "0.1", "--json").stdout)
     assert name in [one["name"] for one in plain["servers"]]
@@ -157,9 +157,8 @@ def test_a_server_that_was_killed_is_stale_until_it_is_removed(
     served.process.wait(timeout=20)
     found = listed(name)
     assert (found.state, found.calls, found.peers) == ("stale", None, None)
-    shown = command_line.run("ls")
-    assert shown.returncode == 0, shown.stderr
-    (line,) = (one for one in shown.stdout.splitlines() if one.startswith("Servers whose process is gone: "))
+    shown = stdout_of(command_line.run("ls"))
+    (line,) = (one for one in shown.splitlines() if one.startswith("Servers whose process is gone: "))
     assert line.endswith("; `lucky-transport doctor --fix` removes what they left.")
     inspected = command_line.run("inspect", f"shm://{name}")
     assert inspected.returncode == 1

@@ -18,6 +18,7 @@ import pytest
 import lucky_transport_stubs
 from lucky_transport_stubs.run.servers import SwitchedAioServer
 from tests.plugins.stubs.run.conftest import Launch, Start
+from tests.support.command import stdout_of
 from tests.support.forked_programs import Program
 from tests.support.resources import free_port
 from tests.support.waiting import PATIENCE_S
@@ -327,8 +328,7 @@ def test_what_stands_behind_a_stop_runs_when_the_program_waits_for_the_terminati
     program = tmp_path / "stopping.py"
     program.write_text(STOPPING)
     done = run_switched("--transport", "shm", "--map", f"*=shm://{name}_{{port}}", command=[str(program)])
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    lines = stdout_of(done).splitlines()
     assert len(lines) == 24
     assert all(line.endswith(", cleaned up, stopped, terminated") for line in lines), lines
 

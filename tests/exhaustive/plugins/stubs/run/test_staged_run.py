@@ -14,6 +14,7 @@ import lucky_transport
 from lucky_transport.process import unique_name
 from tests.exhaustive.plugins.stubs.run.conftest import Served
 from tests.plugins.stubs.run.conftest import Launch, Python
+from tests.support.command import stdout_of
 from tests.support.fixtures.migration_evidence import rows_in
 from tests.support.forked_programs import CommandLine
 from tests.support.weather import SERVICE, WeatherPrograms
@@ -182,17 +183,14 @@ def run_staged(
         (tmp_path / "lucky_transport.toml").write_text(f'[stages]\ndefault = "shadow"\n{rows}')
         program = f"{_CLIENT}{calls}" if calls is not _BYTES else f"{_BARE}{calls}"
         command = ["-c", program, target, str(weather.folder)]
-        done = run_switched("--transport", "staged", "--map", pair, command=command)
-        assert done.returncode == 0, done.stderr
+        stdout_of(run_switched("--transport", "staged", "--map", pair, command=command))
 
     return run
 
 
 def shown(line: CommandLine, *arguments: str) -> str:
     """Return what a command prints about its folder, without the program and its modules."""
-    done = line.run(*arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return stdout_of(line.run(*arguments))
 
 
 def test_declared_reads_alone_are_asked_twice_compared_and_known_by_name_and_effect(
