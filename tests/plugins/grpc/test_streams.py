@@ -1,13 +1,12 @@
 """What is special about streams over gRPC; what every transport promises of them is in test_grpc_contract.py.
 
 Interceptors that a process puts around every channel and server change nothing of what our ends do. OpenTelemetry's
-instrumentation returns a generator for a stream, which has neither `cancel` nor trailing metadata. The stand-ins here
+instrumentation returns a generator for a stream, which has neither `cancel` nor trailing metadata. The stand-ins
 do the same in the two ways there are: a generator that makes the call when its first item is asked for, and an iterator
 around a call under way.
 """
 
 import importlib.util
-import itertools
 import logging
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -20,7 +19,6 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-import grpc
 
 import lucky_transport
 from lucky_transport.call import Call
@@ -36,6 +34,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.testing.suite import zeros
 from lucky_transport_grpc import services, streams
 from tests.plugins.grpc.conftest import Serve
+from tests.support.channel_interceptors import Eager, Failing, Lazy, intercept
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.waiting import PATIENCE_S, in_a_child, until
 
@@ -187,34 +186,11 @@ def test_a_forked_child_neither_reads_nor_ends_its_parents_stream(serve: Serve, 
 # --- interceptors ---
 
 
-class _Lazy(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamStreamClientInterceptor):
-    """Returns a generator for a stream, as OpenTelemetry does: the call is made when its first item is asked for."""
-
-    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        return continuation(client_call_details, request)
-
-    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        yield from continuation(client_call_details, request)
-
-    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        yield from continuation(client_call_details, request_iterator)
-
-
-class _Eager(_Lazy):
-    """Returns an iterator around a call that is under way; it has no `close` either."""
-
-    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        return itertools.chain(continuation(client_call_details, request))
-
-    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        return itertools.chain(continuation(client_call_details, request_iterator))
-
-
 @pytest.fixture(params=["lazy", "eager", "opentelemetry"])
 def intercepted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """Every channel of this process has an interceptor."""
     if request.param != "opentelemetry":
-        _intercept(monkeypatch, _Lazy() if request.param == "lazy" else _Eager())
+        intercept(monkeypatch, Lazy() if request.param == "lazy" else Eager())
         yield
         return
     if importlib.util.find_spec("opentelemetry.instrumentation.grpc") is None:
@@ -227,11 +203,6 @@ def intercepted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     yield
     for instrumentor in instrumentors:
         instrumentor.uninstrument()
-
-
-def _intercept(monkeypatch: pytest.MonkeyPatch, interceptor: Any) -> None:
-    plain = grpc.insecure_channel
-    monkeypatch.setattr(grpc, "insecure_channel", lambda *a, **n: grpc.intercept_channel(plain(*a, **n), interceptor))
 
 
 @pytest.mark.usefixtures("intercepted")
@@ -308,7 +279,7 @@ def test_no_engine_is_told_in_time(connect: Any) -> None:
 _CURRENT: ContextVar[str] = ContextVar("span", default="none")
 
 
-class _Spanning(_Lazy):
+class _Spanning(Lazy):
     """Makes its span current for as long as a stream goes on."""
 
     def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
@@ -321,12 +292,12 @@ def test_what_a_stream_makes_current_is_not_current_for_its_caller(
     serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving = serve(num_envs=1)
-    _intercept(monkeypatch, _Spanning())
+    intercept(monkeypatch, _Spanning())
     connect(serving)  # its Attach goes on
     assert _CURRENT.get() == "none"
 
 
-class _Refusing(_Lazy):
+class _Refusing(Lazy):
     """Raises an error of its own for a stream of telemetry, after the items that came before the third."""
 
     def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
@@ -340,7 +311,7 @@ def test_an_interceptor_ends_a_stream_with_an_error_of_its_own(
     serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving = serve(num_envs=1)
-    _intercept(monkeypatch, _Refusing())
+    intercept(monkeypatch, _Refusing())
     stream = connect(serving).stream(TELEMETRY, TELEMETRY.request(target_fps=500))
     assert len([next(stream) for _ in range(2)]) == 2
     for _ in range(2):
@@ -348,15 +319,8 @@ def test_an_interceptor_ends_a_stream_with_an_error_of_its_own(
             next(stream)
 
 
-class _Failing(_Lazy):
-    """Fails whatever it is asked for, in gRPC's class but without anything that a call has."""
-
-    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        raise grpc.RpcError("the proxy says no")
-
-
 def test_an_interceptors_error_is_told_as_it_is(serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     serving = serve(num_envs=1)
-    _intercept(monkeypatch, _Failing())
+    intercept(monkeypatch, Failing())
     with pytest.raises(lucky_transport.TransportError, match="the proxy says no"):
         connect(serving)

@@ -19,6 +19,7 @@ from tests.support.waiting import PATIENCE_S
 grpc = pytest.importorskip("grpc")
 
 from tests.support.appearance import appearance  # noqa: E402 - needs grpc
+from tests.support.channel_interceptors import Eager, Failing, Lazy, intercept  # noqa: E402
 
 from ..differential.both import ASYNCIO, FREE_WAYS, THREADS, WAYS, Driver  # noqa: E402
 from ..differential.ends import ARITIES, path  # noqa: E402
@@ -330,44 +331,12 @@ async def test_asyncio_its_channel_methods_and_calls_do(shown: Any) -> None:
         assert await looks(staged) == await looks(real)
 
 
-class _Lazy(grpc.UnaryStreamClientInterceptor, grpc.StreamStreamClientInterceptor):
-    """Returns a generator for a stream, as OpenTelemetry does."""
-
-    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        yield from continuation(client_call_details, request)
-
-    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        yield from continuation(client_call_details, request_iterator)
-
-
-class _Eager(grpc.UnaryStreamClientInterceptor, grpc.StreamStreamClientInterceptor):
-    """Returns an iterator around a call that is under way."""
-
-    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        return itertools.chain(continuation(client_call_details, request))
-
-    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        return itertools.chain(continuation(client_call_details, request_iterator))
-
-
-class _Failing(grpc.UnaryUnaryClientInterceptor):
-    """Raises an error of gRPC's class that has neither code nor metadata."""
-
-    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        raise grpc.RpcError("the proxy says no")
-
-
-def _intercept(monkeypatch: pytest.MonkeyPatch, interceptor: Any) -> None:
-    plain = grpc.insecure_channel
-    monkeypatch.setattr(grpc, "insecure_channel", lambda *a, **n: grpc.intercept_channel(plain(*a, **n), interceptor))
-
-
-@pytest.mark.parametrize("interceptor", [_Lazy(), _Eager()], ids=["lazy", "eager"])
+@pytest.mark.parametrize("interceptor", [Lazy(), Eager()], ids=["lazy", "eager"])
 @pytest.mark.parametrize("primary", ["grpc", "shm"])
 def test_streams_behind_an_interceptor_are_answered_and_compared(
     serve: Any, policy: Any, monkeypatch: pytest.MonkeyPatch, interceptor: Any, primary: str
 ) -> None:
-    _intercept(monkeypatch, interceptor)
+    intercept(monkeypatch, interceptor)
     policy.default = Decision(primary, "shm" if primary == "grpc" else "grpc", "shadow")
     with serve().channel() as channel:
         assert list(channel.unary_stream(COUNT)(b"abc", timeout=PATIENCE_S)) == [b"a", b"b", b"c"]
@@ -384,7 +353,7 @@ def test_streams_behind_an_interceptor_are_answered_and_compared(
 
 
 def test_a_stream_that_its_program_leaves_ends(serve: Any, policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    _intercept(monkeypatch, _Lazy())
+    intercept(monkeypatch, Lazy())
     with serve().channel() as channel:
         stream = channel.unary_stream(COUNT)(b"abc", timeout=PATIENCE_S)
         assert next(stream) == b"a"
@@ -396,7 +365,7 @@ def test_a_stream_that_its_program_leaves_ends(serve: Any, policy: Any, monkeypa
 def test_an_error_of_an_interceptor_reaches_the_program_as_it_is(
     serve: Any, policy: Any, monkeypatch: pytest.MonkeyPatch, future: bool
 ) -> None:
-    _intercept(monkeypatch, _Failing())
+    intercept(monkeypatch, Failing())
     policy.default = Decision("grpc", "", "grpc")
     with serve().channel() as channel:
         echo = channel.unary_unary(ECHO)
