@@ -6,7 +6,9 @@ import asyncio
 import gc
 import inspect
 import os
+import shutil
 import signal
+import tempfile
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,6 +133,15 @@ def make_foreign_file() -> MakeForeignFile:
         return foreign_files.make_as(foreign_files.foreign_uid(), path, kind, content)
 
     return make_as_another_user
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A directory in which every user may make files, as /tmp and /dev/shm are."""
+    directory = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="lucky-test-"))
+    directory.chmod(0o1777)
+    yield directory
+    shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,7 @@
 
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -281,15 +279,6 @@ def test_every_reader_refuses_what_is_nested_too_deeply(reader: str, depth: int,
 
 SETTINGS = "endpoint = 'shm://planted'\n"
 NAME = "lucky_transport.toml"
-
-
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """A directory in which every user may make files, as /tmp is."""
-    directory = Path(tempfile.mkdtemp(prefix="lucky-test-"))
-    directory.chmod(0o1777)
-    yield directory
-    shutil.rmtree(directory)
 
 
 def _to_another_group(path: Path) -> None:

@@ -8,9 +8,7 @@ The other user is a process that gives root up for a user id that is free on thi
 
 import os
 import re
-import shutil
 import stat
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -40,15 +38,6 @@ from tests.support.waiting import PATIENCE_S, until
 
 SPEC = BatchSpec("toy", 3, ArraySpec("float32", (5,)), ArraySpec("float32", (2,), -1.0, 1.0))
 RING = 4096
-
-
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """A directory in which every user may make files, as /dev/shm is."""
-    directory = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="lucky-test-"))
-    directory.chmod(0o1777)
-    yield directory
-    shutil.rmtree(directory)
 
 
 def _attach(directory: Path) -> None:

@@ -4,9 +4,6 @@ Run it as root: a second user makes the other user's files.
 """
 
 import logging
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,15 +20,6 @@ from tests.support.foreign_files import MakeForeignFile, foreign_uid
 
 _METHOD = "/hazel.rpc.SceneService/GetEntity"
 _SHM = '[stages]\ndefault = "shm"\n'
-
-
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """A directory in which every user may make files."""
-    directory = Path(tempfile.mkdtemp(prefix="lucky-test-"))
-    directory.chmod(0o1777)
-    yield directory
-    shutil.rmtree(directory)
 
 
 def test_stages_that_another_user_plants_above_a_project_are_not_found(
