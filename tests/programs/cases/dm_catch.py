@@ -11,7 +11,6 @@ from dm_env_rpc.v1 import (
     tensor_spec_utils,
     tensor_utils,
 )
-from serving import serving
 
 _ACTION, _BOARD, _REWARD = 1, 1, 2
 _ROWS, _COLUMNS = 10, 5
@@ -69,9 +68,9 @@ class Catch(dm_env_rpc_pb2_grpc.EnvironmentServicer):
             yield answer
 
 
-def server(port):
+def register(server):
     """Serve the game."""
-    return serving(port, lambda server: dm_env_rpc_pb2_grpc.add_EnvironmentServicer_to_server(Catch(), server))
+    dm_env_rpc_pb2_grpc.add_EnvironmentServicer_to_server(Catch(), server)
 
 
 @contextmanager

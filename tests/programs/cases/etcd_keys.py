@@ -7,7 +7,6 @@ import etcd3
 import grpc
 from etcd3 import etcdrpc
 from etcd3.etcdrpc import kv_pb2
-from serving import serving
 
 
 class Fake(etcdrpc.KVServicer, etcdrpc.WatchServicer):
@@ -42,15 +41,11 @@ class Fake(etcdrpc.KVServicer, etcdrpc.WatchServicer):
                 yield etcdrpc.WatchResponse(watch_id=1, events=[changed])
 
 
-def _add(server):
+def register(server):
+    """Serve the fake."""
     fake = Fake()
     etcdrpc.add_KVServicer_to_server(fake, server)
     etcdrpc.add_WatchServicer_to_server(fake, server)
-
-
-def server(port):
-    """Serve the fake."""
-    return serving(port, _add)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import grpc
 from google.api_core.exceptions import AlreadyExists
 from google.cloud import firestore
 from google.cloud.firestore_v1 import types
-from serving import serving
 
 
 class Fake:
@@ -46,7 +45,8 @@ class Fake:
             yield types.RunQueryResponse(document=document, read_time={"seconds": 7})
 
 
-def _add(server):
+def register(server):
+    """Serve the fake."""
     fake, unary, many = Fake(), grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
     rows = [
         ("Commit", unary, fake.commit, types.CommitRequest, types.CommitResponse),
@@ -56,11 +56,6 @@ def _add(server):
     ]
     handlers = {name: make(call, asked.deserialize, answer.serialize) for name, make, call, asked, answer in rows}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("google.firestore.v1.Firestore", handlers),))
-
-
-def server(port):
-    """Serve the fake."""
-    return serving(port, _add)
 
 
 @contextmanager

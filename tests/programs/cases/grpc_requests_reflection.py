@@ -3,26 +3,21 @@
 import asyncio
 from contextlib import contextmanager
 
-import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from grpc_requests import Client
 from grpc_requests.aio import AsyncClient
-from serving import serving
+from serving import answer_of
 
 _HEALTH = "grpc.health.v1.Health"
 
 
-def _add(server):
+def register(server):
+    """Serve health with reflection."""
     servicer = health.HealthServicer()
     servicer.set("arm", health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
     reflection.enable_server_reflection((_HEALTH, reflection.SERVICE_NAME), server)
-
-
-def server(port):
-    """Serve health with reflection."""
-    return serving(port, _add)
 
 
 @contextmanager
@@ -31,10 +26,7 @@ def client(port):
     asking = Client.get_by_endpoint(f"127.0.0.1:{port}")
 
     def check(service="arm"):
-        try:
-            return asking.request(_HEALTH, "Check", {"service": service}, timeout=30)
-        except grpc.RpcError as error:
-            return [error.code().name, error.details()]
+        return answer_of(lambda: asking.request(_HEALTH, "Check", {"service": service}, timeout=30))
 
     async def ask():
         found = AsyncClient(f"127.0.0.1:{port}")

@@ -6,15 +6,13 @@ from contextlib import contextmanager
 import grpc
 import grpc_testing
 from grpc_health.v1 import health, health_pb2
-from serving import add_echo, ask_echo, serving
+from serving import add_echo, ask_echo
 
 _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 _CHECK = _SERVICE.methods_by_name["Check"]
 
 
-def server(port):
-    """Serve lab.Echo."""
-    return serving(port, add_echo)
+register = add_echo
 
 
 def _from_fake_channel():

@@ -12,7 +12,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from serving import add_echo, serving, until_listening
+from serving import add_echo, until_listening
 
 _APPLICATION = """
 import os
@@ -59,9 +59,7 @@ def worker():
 """
 
 
-def server(port):
-    """Serve lab.Echo."""
-    return serving(port, add_echo)
+register = add_echo
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import grpc
 from pymilvus import AsyncMilvusClient, DataType, MilvusClient, MilvusException
 from pymilvus.grpc_gen import common_pb2, milvus_pb2, milvus_pb2_grpc, schema_pb2
-from serving import serving
 
 
 class Fake(milvus_pb2_grpc.MilvusServiceServicer):
@@ -62,9 +61,9 @@ class Fake(milvus_pb2_grpc.MilvusServiceServicer):
         context.abort(grpc.StatusCode.UNAVAILABLE, "always busy")
 
 
-def server(port):
+def register(server):
     """Serve the fake."""
-    return serving(port, lambda server: milvus_pb2_grpc.add_MilvusServiceServicer_to_server(Fake(), server))
+    milvus_pb2_grpc.add_MilvusServiceServicer_to_server(Fake(), server)
 
 
 #: How often a call below is answered UNAVAILABLE: the client then makes a new channel, and takes its callbacks there.

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from openra_env.generated import rl_bridge_pb2, rl_bridge_pb2_grpc
 from openra_env.server.bridge_client import BridgeClient, commands_to_proto, observation_to_dict
-from serving import serving
 
 
 class Game(rl_bridge_pb2_grpc.RLBridgeServicer):
@@ -45,9 +44,9 @@ def _until_cancelled(requests):
         return
 
 
-def server(port):
+def register(server):
     """Serve the game."""
-    return serving(port, lambda server: rl_bridge_pb2_grpc.add_RLBridgeServicer_to_server(Game(), server))
+    rl_bridge_pb2_grpc.add_RLBridgeServicer_to_server(Game(), server)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_serv
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from serving import serving
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
@@ -33,9 +32,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("lab.Collected", {"Spans": spans}),))
 
 
-def server(port):
-    """Serve the collector."""
-    return serving(port, Collector().add)
+register = Collector().add
 
 
 @contextmanager

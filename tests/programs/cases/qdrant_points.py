@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import grpc
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client import grpc as protocol
-from serving import serving
+from serving import answer_of
 
 
 class Fake(protocol.PointsServicer, protocol.CollectionsServicer):
@@ -35,15 +35,11 @@ def _vector(point):
     return list(point.vectors.vector.dense.data) or list(point.vectors.vector.data)
 
 
-def _add(server):
+def register(server):
+    """Serve the fake."""
     fake = Fake()
     protocol.add_PointsServicer_to_server(fake, server)
     protocol.add_CollectionsServicer_to_server(fake, server)
-
-
-def server(port):
-    """Serve the fake."""
-    return serving(port, _add)
 
 
 @contextmanager
@@ -57,10 +53,7 @@ def client(port):
         return asking.upsert("places", points).status
 
     def count(name="places"):
-        try:
-            return asking.count(name).count
-        except grpc.RpcError as error:
-            return [error.code().name, error.details()]
+        return answer_of(lambda: asking.count(name).count)
 
     def query():
         return [one.model_dump(mode="json") for one in asking.query_points("places", [1.0] * 128, limit=5).points]

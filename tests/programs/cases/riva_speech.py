@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import grpc
 import riva.client
 from riva.client.proto import riva_asr_pb2, riva_asr_pb2_grpc, riva_tts_pb2, riva_tts_pb2_grpc
-from serving import serving
+from serving import answer_of
 
 
 class Fake(riva_tts_pb2_grpc.RivaSpeechSynthesisServicer, riva_asr_pb2_grpc.RivaSpeechRecognitionServicer):
@@ -31,15 +31,11 @@ class Fake(riva_tts_pb2_grpc.RivaSpeechSynthesisServicer, riva_asr_pb2_grpc.Riva
             yield answer
 
 
-def _add(server):
+def register(server):
+    """Serve the fake."""
     fake = Fake()
     riva_tts_pb2_grpc.add_RivaSpeechSynthesisServicer_to_server(fake, server)
     riva_asr_pb2_grpc.add_RivaSpeechRecognitionServicer_to_server(fake, server)
-
-
-def server(port):
-    """Serve the fake."""
-    return serving(port, _add)
 
 
 @contextmanager
@@ -50,10 +46,7 @@ def client(port):
     config = riva.client.StreamingRecognitionConfig(config={"sample_rate_hertz": 16000}, interim_results=True)
 
     def say(text="reach"):
-        try:
-            return len(speaking.synthesize(text).audio)
-        except grpc.RpcError as error:
-            return [error.code().name, error.details()]
+        return answer_of(lambda: len(speaking.synthesize(text).audio))
 
     def hear():
         answers = hearing.streaming_response_generator([b"a" * 3200] * 20, config)

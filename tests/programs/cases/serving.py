@@ -35,6 +35,14 @@ def until_listening(port, process):
     raise TimeoutError(f"nothing listens at {port}")
 
 
+def answer_of(call):
+    """Return what a call returns, or the code and the details of its error."""
+    try:
+        return call()
+    except grpc.RpcError as error:
+        return [error.code().name, error.details()]
+
+
 def add_echo(server):
     """Add lab.Echo: Say answers what it is sent, Fail an error, Count a stream, Sum the length of a stream."""
 
@@ -66,15 +74,10 @@ def ask_echo(channel):
 
     def equal():
         answer, call = say.with_call(b"hello", metadata=(("asked", "once"),), timeout=30)
-        try:
-            channel.unary_unary("/lab.Echo/Fail")(b"x", timeout=30)
-            error = None
-        except grpc.RpcError as raised:
-            error = [raised.code().name, raised.details()]
         return {
             "said": answer.decode(),
             "trailing": [list(pair) for pair in call.trailing_metadata() or () if pair[0] == "said"],
-            "error": error,
+            "error": answer_of(lambda: channel.unary_unary("/lab.Echo/Fail")(b"x", timeout=30)),
             "counted": [one.decode() for one in channel.unary_stream("/lab.Echo/Count")(b"20", timeout=30)],
             "sum": channel.stream_unary("/lab.Echo/Sum")(iter([b"a" * 10] * 20), timeout=30).decode(),
         }

@@ -1,9 +1,10 @@
 """One side of a case, in a process of its own: `side.py CASE server|served|client PORT [CALLS ROUNDS]`.
 
-A case has `server(port)`, a context in which 127.0.0.1:PORT is served, and `client(port)`, a context that gives three
-functions: what is to be equal (any JSON), a small call, and one round of the program's own loop. This file speaks to
-the runner by lines of JSON; what a program prints goes to stderr. The end of stdin ends a server; one that is `served`
-runs until SIGTERM.
+A case has `register(server)`, which adds what a server of gRPC at 127.0.0.1:PORT serves, or, where it is another
+server, `server(port)`, a context in which that is served; and `client(port)`, a context that gives three functions:
+what is to be equal (any JSON), a small call, and one round of the program's own loop. This file speaks to the runner by
+lines of JSON; what a program prints goes to stderr. The end of stdin ends a server; one that is `served` runs until
+SIGTERM.
 """
 
 import contextlib
@@ -29,10 +30,10 @@ def main() -> None:
     module = importlib.import_module(case)
     if side == "served":
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-        with module.server(int(port)):
+        with _served(module, int(port)):
             signal.pause()
     if side == "server":
-        with module.server(int(port)):
+        with _served(module, int(port)):
             say(ready=True)
             for _ in sys.stdin:
                 say(cpu_s=cpu_s())
@@ -42,6 +43,14 @@ def main() -> None:
         if counts and sys.stdin.readline():
             say(**timed(call, int(counts[0]), one_round, int(counts[1])))
     say(ended=True)
+
+
+def _served(module, port):
+    if hasattr(module, "server"):
+        return module.server(port)
+    from serving import serving  # there are programs that have no gRPC
+
+    return serving(port, module.register)
 
 
 def timed(call, calls, one_round, rounds):

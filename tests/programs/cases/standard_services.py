@@ -6,10 +6,11 @@ import grpc
 from grpc_channelz.v1 import channelz, channelz_pb2, channelz_pb2_grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import proto_reflection_descriptor_database, reflection
-from serving import add_echo, ask_echo, serving
+from serving import add_echo, ask_echo
 
 
-def _add(server):
+def register(server):
+    """Serve all three beside lab.Echo."""
     add_echo(server)
     servicer = health.HealthServicer()
     servicer.set("lab.Echo", health_pb2.HealthCheckResponse.SERVING)
@@ -17,11 +18,6 @@ def _add(server):
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
     reflection.enable_server_reflection((health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     channelz.add_channelz_servicer(server)
-
-
-def server(port):
-    """Serve all three beside lab.Echo."""
-    return serving(port, _add)
 
 
 @contextmanager

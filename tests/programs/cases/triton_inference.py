@@ -10,7 +10,6 @@ import grpc
 import numpy as np
 import tritonclient.grpc as triton
 import tritonclient.grpc.aio as triton_aio
-from serving import serving
 from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc import service_pb2_grpc as protocol
 from tritonclient.grpc.auth import BasicAuth
@@ -55,9 +54,9 @@ def _doubled(request):
     return answer
 
 
-def server(port):
+def register(server):
     """Serve the fake."""
-    return serving(port, lambda server: protocol.add_GRPCInferenceServiceServicer_to_server(Fake(), server))
+    protocol.add_GRPCInferenceServiceServicer_to_server(Fake(), server)
 
 
 def _inputs(values):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
-from serving import add_echo, ask_echo, serving
+from serving import add_echo, ask_echo
 
 _TESTS = """
 import grpc, pytest
@@ -24,9 +24,7 @@ def test_echo(say, number):
 """
 
 
-def server(port):
-    """Serve lab.Echo."""
-    return serving(port, add_echo)
+register = add_echo
 
 
 @contextmanager
