@@ -5,7 +5,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -63,11 +64,21 @@ def call_later(action: Callable[..., object], *arguments: object) -> threading.T
 
 def at_once(*calls: Callable[[], object]) -> None:
     """Make calls in a thread each, and return once all have returned."""
-    threads = [threading.Thread(target=call) for call in calls]
+    threads = [threading.Thread(target=call, daemon=True) for call in calls]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE_S)
+
+
+@contextmanager
+def beside(action: Callable[..., object], *arguments: object) -> Iterator[None]:
+    """Call `action` on another thread; fail the test when it has not returned PATIENCE_S after the block."""
+    thread = threading.Thread(target=action, args=arguments, daemon=True)
+    thread.start()
+    yield
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive(), "what was called beside the block goes on"
 
 
 def suspend(pid: int) -> None:

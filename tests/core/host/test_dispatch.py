@@ -35,7 +35,7 @@ from lucky_transport.rpc.workers.guarded_reader import GuardedReader
 from tests.core.host.conftest import Parrots
 from tests.support.memory_pipe import memory_pipes
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.waiting import PATIENCE_S, soon
+from tests.support.waiting import PATIENCE_S, beside, soon
 
 INLINE = method("AgentService/GetAgentSchema")
 ENGINE = method("BatchService/SetSeeds")
@@ -206,12 +206,9 @@ def test_a_raw_handler_may_answer_later_from_another_thread(scene: Scene) -> Non
         calls.put(call)
         return True
 
-    answering = threading.Thread(target=lambda: calls.get(timeout=PATIENCE_S).finish(b"later"))
-    answering.start()
-    with scene.client() as client:
+    with beside(lambda: calls.get(timeout=PATIENCE_S).finish(b"later")), scene.client() as client:
         scene.dispatcher.register("/t/later", later)
         assert client.unary("/t/later", b"", soon()) == b"later"
-    answering.join(PATIENCE_S)
 
 
 def test_a_raw_handler_that_raises_or_forgets_to_answer_fails_its_call(scene: Scene) -> None:

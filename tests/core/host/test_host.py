@@ -61,7 +61,7 @@ from tests.core.host.conftest import Parrots
 from tests.core.shm.test_images import Ends
 from tests.support.message_strategies import messages
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, beside
 
 SCHEMA = method("AgentService/GetAgentSchema")
 TELEMETRY = method("TelemetryService/StreamTelemetry")
@@ -204,13 +204,11 @@ def test_a_call_waits_for_the_step_in_progress_only_until_its_deadline() -> None
 
     host = Host(ScriptedEngine(on_step=wait))
     lease = host.drive("me", _buffers(host))
-    stepping = threading.Thread(target=lease.step)
-    stepping.start()
-    entered.wait(PATIENCE_S)
-    with pytest.raises(PeerTimeout, match=r"GetJointState did not end within 0\.02 s"):
-        host.call(JOINTS, GetJointStateRequest(), Call("you", Deadline(0.02)))
-    resume.set()
-    stepping.join()
+    with beside(lease.step):
+        entered.wait(PATIENCE_S)
+        with pytest.raises(PeerTimeout, match=r"GetJointState did not end within 0\.02 s"):
+            host.call(JOINTS, GetJointStateRequest(), Call("you", Deadline(0.02)))
+        resume.set()
     assert host.call(JOINTS, GetJointStateRequest()).success
 
 

@@ -36,7 +36,7 @@ from tests.core.rpc.conftest import OpenPair, echo, hang
 from tests.support.interrupted_moments import Interrupted, interrupted_at, interrupted_start
 from tests.support.memory_pipe import CallPair
 from tests.support.resources import threads_of
-from tests.support.waiting import PATIENCE_S, soon, until
+from tests.support.waiting import PATIENCE_S, beside, soon, until
 
 
 def rest_of(call: Any) -> list[bytes]:
@@ -54,10 +54,8 @@ def test_items_of_any_size_come_back_whole_through_a_small_ring(sizes: list[int]
     sent = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
     with CallPair({"/t/echo": echo}, capacity=4096) as pair:
         call = pair.client.open("/t/echo", shape=Shape.BIDIRECTIONAL)
-        sender = threading.Thread(target=lambda: ([call.send(item) for item in sent], call.half_close()))
-        sender.start()
-        assert rest_of(call) == sent
-        sender.join(PATIENCE_S)
+        with beside(lambda: ([call.send(item) for item in sent], call.half_close())):
+            assert rest_of(call) == sent
         assert pair.fault is None
 
 

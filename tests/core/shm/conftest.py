@@ -22,7 +22,7 @@ from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from lucky_transport.shm.listener.poller import Poller
 from tests.core.test_fork import in_a_child
-from tests.support.waiting import soon, until, until_none_left
+from tests.support.waiting import beside, soon, until, until_none_left
 
 #: Starts a Python process with this code, arguments and descriptors; its output is a pipe of text lines.
 Start = Callable[..., Any]
@@ -78,12 +78,8 @@ def listener(tmp_path: Path, no_descriptor_left: None) -> Iterator[Listener]:
 def meet(folder: Path, let_in: Callable[[], list[MemfdPipe]], **options: Any) -> tuple[MemfdPipe, MemfdPipe]:
     """Connect to what listens in a folder, and lets clients in; return the client's end and the engine's."""
     clients: list[MemfdPipe] = []
-    thread = threading.Thread(
-        target=lambda: clients.append(connect_pipe("demo", soon(), directories=[folder], **options))
-    )
-    thread.start()
-    [engine] = until(let_in)
-    thread.join()
+    with beside(lambda: clients.append(connect_pipe("demo", soon(), directories=[folder], **options))):
+        [engine] = until(let_in)
     return clients[0], engine
 
 

@@ -19,7 +19,7 @@ from lucky_transport.shm.files import lockfile
 from lucky_transport.shm.segment.channel import ActionFormat, ChannelOffsets, Result
 from lucky_transport.shm.wait import PEER_WAKES
 from tests.support.sleeps import slept_ns
-from tests.support.waiting import PATIENCE_S, call_later, until
+from tests.support.waiting import PATIENCE_S, beside, call_later, until
 
 FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640
 ACTIONS, CONTROL, TERMINATED, TRUNCATED = 1024, 2048, 2112, 2176
@@ -145,12 +145,10 @@ def test_a_parked_side_is_woken(mapping: mmap, strategy: int) -> None:
                 found.append(got)
                 engine.publish(0)
 
-    thread = threading.Thread(target=serve)
-    thread.start()
-    for pause in [0.0, 0.001, 0.003, 0.02] * 5:
-        time.sleep(pause)
-        assert client.step(STILL, None, 20 * SECOND_NS) == Result.FRAME
-    thread.join(20)
+    with beside(serve):
+        for pause in [0.0, 0.001, 0.003, 0.02] * 5:
+            time.sleep(pause)
+            assert client.step(STILL, None, 20 * SECOND_NS) == Result.FRAME
     assert found == [Result.HAS_ACTIONS] * 20
 
 
@@ -174,11 +172,9 @@ def test_what_nobody_woke_us_for_is_found_after_a_look_at_the_peer(mapping: mmap
         until(lambda: native.load32(mapping, 384) or over.is_set())
         native.store32(mapping, 64, 5)
 
-    thread = threading.Thread(target=change)
-    thread.start()
-    found = native.wait32(mapping, 64, 0, **waiting, timeout_ns=30_000_000)
-    over.set()
-    thread.join()
+    with beside(change):
+        found = native.wait32(mapping, 64, 0, **waiting, timeout_ns=30_000_000)
+        over.set()
     assert found == Result.TIMED_OUT
     assert native.wait32(mapping, 64, 0, **waiting, timeout_ns=20 * SECOND_NS) == 1
 
@@ -199,20 +195,18 @@ def test_a_fused_exchange_returns_the_frame_and_leaves_the_rest_to_the_slow_path
     def step(control: None) -> None:
         mapping[TERMINATED] = int(engine.seq == 1)
 
-    server = threading.Thread(target=engine.serve, args=(step, lock.acquire, lock.release, 2 * SECOND_NS))
-    server.start()
-    assert client.exchange(STILL) is frame
-    assert (frame.seq, frame.any_ended) == (1, False)
-    assert client.exchange(STILL, None, deadline=None) is frame
-    assert (frame.seq, frame.any_ended, client.frames) == (2, True, 2)
-    control = np.ones(3, np.uint8)
-    client.exchange(STILL, control=control)
-    client.exchange("no STILL")
-    client.unfuse()
-    client.exchange(STILL)
-    assert [arguments[0] for arguments in slow] == [Result.NOT_TRIED, Result.UNFIT_ACTIONS, Result.NOT_TRIED]
-    assert slow[0][2] is control
-    server.join(20)
+    with beside(engine.serve, step, lock.acquire, lock.release, 2 * SECOND_NS):
+        assert client.exchange(STILL) is frame
+        assert (frame.seq, frame.any_ended) == (1, False)
+        assert client.exchange(STILL, None, deadline=None) is frame
+        assert (frame.seq, frame.any_ended, client.frames) == (2, True, 2)
+        control = np.ones(3, np.uint8)
+        client.exchange(STILL, control=control)
+        client.exchange("no STILL")
+        client.unfuse()
+        client.exchange(STILL)
+        assert [arguments[0] for arguments in slow] == [Result.NOT_TRIED, Result.UNFIT_ACTIONS, Result.NOT_TRIED]
+        assert slow[0][2] is control
     assert engine.seq == 2
 
 

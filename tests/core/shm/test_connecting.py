@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +29,7 @@ from lucky_transport.shm.listener.handshake import (
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from tests.core.shm.conftest import advance_until
-from tests.support.waiting import PATIENCE_S, call_later
+from tests.support.waiting import PATIENCE_S, beside, call_later
 
 
 @given(hello=st.builds(ClientHello, st.integers(0, 0xFFFF), st.booleans()))
@@ -115,13 +114,11 @@ def test_who_wants_an_engine_at_once_waits_only_where_one_may_come_soon(left: tu
 
 def test_a_client_may_come_before_the_engine(tmp_path: Path) -> None:
     met: list[MemfdPipe] = []
-    thread = threading.Thread(target=lambda: met.append(connect_pipe("demo", Deadline(10), directories=[tmp_path])))
-    thread.start()
-    time.sleep(0.02)
-    with Listener("demo", directory=tmp_path) as listener:
-        for pipe in advance_until(listener, lambda: bool(met)):
-            pipe.close()
-    thread.join()
+    with beside(lambda: met.append(connect_pipe("demo", Deadline(10), directories=[tmp_path]))):
+        time.sleep(0.02)
+        with Listener("demo", directory=tmp_path) as listener:
+            for pipe in advance_until(listener, lambda: bool(met)):
+                pipe.close()
     met[0].close()
 
 
@@ -220,11 +217,9 @@ def test_an_offer_that_no_engine_makes_is_refused(
     hello: bytes, sent: str, words: str, tmp_path: Path, descriptors: dict[str, int]
 ) -> None:
     engine = FakeEngine(tmp_path / "demo.sock")
-    thread = threading.Thread(target=engine.answer, args=(hello, [descriptors[name] for name in sent.split()]))
-    thread.start()
-    with pytest.raises(RemoteProtocolError, match=words):
+    offered = [descriptors[name] for name in sent.split()]
+    with beside(engine.answer, hello, offered), pytest.raises(RemoteProtocolError, match=words):
         connect_pipe("demo", Deadline(10), directories=[tmp_path])
-    thread.join()
 
 
 def test_an_engine_that_hangs_up_is_asked_again_though_the_deadline_is_over(tmp_path: Path) -> None:
@@ -236,11 +231,8 @@ def test_an_engine_that_hangs_up_is_asked_again_though_the_deadline_is_over(tmp_
             engine.listener.accept()[0].close()
         engine.answer(ServerHello(Busy("").wire_code, 0, "heard").to_bytes(), [])
 
-    thread = threading.Thread(target=answer, daemon=True)
-    thread.start()
-    with pytest.raises(Busy, match="heard"):
+    with beside(answer), pytest.raises(Busy, match="heard"):
         connect_pipe("demo", Deadline(0), directories=[tmp_path], answer_s=PATIENCE_S)
-    thread.join()
 
 
 def test_our_memory_cannot_be_shrunk_grown_or_unsealed(descriptors: dict[str, int]) -> None:

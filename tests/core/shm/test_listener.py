@@ -9,7 +9,6 @@ import resource
 import select
 import socket
 import stat
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,7 +34,7 @@ from lucky_transport.shm.listener.handshake import ClientHello, ServerHello
 from lucky_transport.shm.listener.listener import MAX_CLIENTS, Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from tests.core.shm.conftest import Connect, Start, advance_until, assert_refused_in_a_child, hung_up, knock, meet
-from tests.support.waiting import soon
+from tests.support.waiting import beside, soon
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
@@ -285,12 +284,8 @@ def test_of_a_group_only_those_that_live_are_found(tmp_path: Path, start: Start)
         engine.kill()
         engine.wait()
         pipes: list[MemfdPipe] = []
-        connecting = threading.Thread(
-            target=lambda: pipes.extend(connect_pipe("demo", soon(), directories=[tmp_path]) for _ in range(20))
-        )
-        connecting.start()
-        served = advance_until(listener, lambda: len(pipes) == 20)
-        connecting.join()
+        with beside(lambda: pipes.extend(connect_pipe("demo", soon(), directories=[tmp_path]) for _ in range(20))):
+            served = advance_until(listener, lambda: len(pipes) == 20)
         for pipe in (*pipes, *served):
             pipe.close()
         with Listener("demo", directory=tmp_path, group="port 1") as replacing:

@@ -28,7 +28,7 @@ from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.core.shm.conftest import Connect, Start, assert_refused_in_a_child, open_descriptors
 from tests.support.memory_pipe import memory_pipes
 from tests.support.sleeps import Slices
-from tests.support.waiting import call_later, until
+from tests.support.waiting import beside, call_later, until
 
 #: So long that a wait which ends at it, and not before, fails the test.
 LONG_NS = 10**13
@@ -274,10 +274,8 @@ def test_an_event_loop_can_watch_the_descriptor(connect: Connect) -> None:
                 time.sleep(0.005)
         engine.close()
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    assert asyncio.run(read()) == [b"%d" % number for number in range(50)]
-    thread.join()
+    with beside(write):
+        assert asyncio.run(read()) == [b"%d" % number for number in range(50)]
 
 
 def test_a_forked_child_holds_no_descriptor_of_a_pipe(connect: Connect) -> None:

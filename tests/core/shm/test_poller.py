@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ from lucky_transport.shm.listener import connecting, handshake
 from lucky_transport.shm.listener.handshake import RingPair
 from lucky_transport.shm.listener.poller import Poller, PollResult
 from tests.core.shm.conftest import Connect, assert_refused_in_a_child, is_readable
-from tests.support.waiting import call_later, until
+from tests.support.waiting import beside, call_later, until
 
 LONG_NS = 20_000_000_000
 
@@ -242,13 +241,11 @@ def test_no_record_is_missed_by_who_looks_only_when_the_descriptor_is_readable(p
             while not client.try_push(b"%d" % number):
                 client.wait_writable(8, 10**9)
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    got: list[bytes] = []
-    while len(got) < count:
-        for pipe in looked(pipes).ready:
-            while (record := pipe.try_pop()) is not None:
-                got.append(record)
-    thread.join()
+    with beside(write):
+        got: list[bytes] = []
+        while len(got) < count:
+            for pipe in looked(pipes).ready:
+                while (record := pipe.try_pop()) is not None:
+                    got.append(record)
     assert got == [b"%d" % number for number in range(count)]
     assert engine.try_pop() is None

@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from mmap import mmap
@@ -19,7 +18,7 @@ from lucky_transport.shm.listener.handshake import FIRST_BYTES, make_pair, total
 from lucky_transport.shm.ring import LENGTH_BYTES, STEP, WRITER_PARK, largest_record, ring_bytes, stride_of
 from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from lucky_transport.shm.segment.channel import Result
-from tests.support.waiting import call_later
+from tests.support.waiting import beside, call_later
 
 PARK, RING, SIZE = 0, 128, 4096
 LONG_NS = 20_000_000_000
@@ -179,13 +178,11 @@ def test_records_pass_between_threads_whatever_they_do(writer: native.RingWriter
                 if len(got) % 100 == 0:
                     time.sleep(0.005)
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    records = [bytes([number % 256]) * (1 + number * 37 % 1020) for number in range(count)]
-    for record in records:
-        while not writer.try_push(record):
-            assert writer.wait_writable(len(record), LONG_NS) == 1
-    thread.join(30)
+    with beside(read):
+        records = [bytes([number % 256]) * (1 + number * 37 % 1020) for number in range(count)]
+        for record in records:
+            while not writer.try_push(record):
+                assert writer.wait_writable(len(record), LONG_NS) == 1
     assert got == records
 
 

@@ -18,6 +18,7 @@ from lucky_transport.shm.timing import NATIVE
 from lucky_transport.shm.wait import STRATEGIES, LoopLooks
 from tests.core.shm.conftest import Connect, is_readable
 from tests.support.ring_rules import ring_ends
+from tests.support.waiting import at_once
 
 USUAL_NS, SOON_NS = 150_000, 800_000
 LATER_NS = SOON_NS + 1
@@ -210,9 +211,7 @@ def test_a_thread_that_only_answers_does_not_say_where_it_runs() -> None:
             assert writer.try_push(b"record")
             said.append(native.load32(memory, 4))
 
-    thread = threading.Thread(target=answer)
-    thread.start()
-    thread.join()
+    at_once(answer)
     assert said[0] == 0
     assert said[1] - 1 in os.sched_getaffinity(0)
 

@@ -21,7 +21,7 @@ from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.staged_transport import StagedTransport
 from tests.migration.conftest import FakePolicy
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, beside
 
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -246,14 +246,12 @@ def test_two_answers_that_a_change_overlaps_are_not_compared_though_they_are_equ
     policy = policy_of(SHADOW)
     control = Planted(7, hangs="change")
     program = start(policy, control, serve(Planted(7)))
-    changer = threading.Thread(target=program.change)
-    changer.start()
-    assert control.entered.wait(PATIENCE_S)
-    assert program.read() == 7
-    (note,) = policy.wait_for(READ.name)
-    assert (note.shadow, note.why) == (None, "the world changed before both had answered")
-    control.go_on.set()
-    changer.join(PATIENCE_S)
+    with beside(program.change):
+        assert control.entered.wait(PATIENCE_S)
+        assert program.read() == 7
+        (note,) = policy.wait_for(READ.name)
+        assert (note.shadow, note.why) == (None, "the world changed before both had answered")
+        control.go_on.set()
     assert program.read() == 7
     assert policy.wait_for(READ.name, 2)[-1].shadow is not None, "the world stood still"
 

@@ -34,7 +34,7 @@ from lucky_transport_migration.top.activity import (
 from lucky_transport_migration.top.steps import StepReading, steps_seen
 from tests.support.command import invoke, output_of
 from tests.support.resources import descriptors_of
-from tests.support.waiting import suspend, until, until_none_left
+from tests.support.waiting import beside, suspend, until, until_none_left
 
 SERVER = ProcessReading(7, "python -m lucky_transport serve toy --endpoint shm://demo", 12.5, 70 << 20)
 DRIVER = ProcessReading(8, "python train.py", 3.0, 50 << 20)
@@ -289,11 +289,9 @@ def test_steps_are_counted_while_they_are_made() -> None:
 
         def stepped() -> Any:
             stop = threading.Event()
-            stepping = threading.Thread(target=lambda: [driver.step(actions) for _ in iter(stop.is_set, True)])
-            stepping.start()
-            seen = next(one for one in activity.read(0.1).engines if one.name == name)
-            stop.set()
-            stepping.join()
+            with beside(lambda: [driver.step(actions) for _ in iter(stop.is_set, True)]):
+                seen = next(one for one in activity.read(0.1).engines if one.name == name)
+                stop.set()
             return seen if seen.steps is not None and seen.steps.p99_s is not None else None
 
         seen = until(stepped)

@@ -25,7 +25,7 @@ from lucky_transport_grpc import client as grpc_client
 from tests.plugins.grpc.conftest import Serve
 from tests.support.resources import threads_of
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.waiting import PATIENCE_S, until, until_none_left
+from tests.support.waiting import PATIENCE_S, beside, until, until_none_left
 
 SERVICES = ("batch", "agent")
 
@@ -105,10 +105,8 @@ def test_an_engine_that_starts_a_little_later_is_met(connect: Any) -> None:
     with api.serve("toy", "grpc://127.0.0.1:0") as early:
         endpoint = early.endpoints[0]
     opened: list[Any] = []
-    waiting = threading.Thread(target=lambda: opened.append(connect(endpoint)))
-    waiting.start()
-    with api.serve("toy", str(endpoint)):
-        waiting.join(PATIENCE_S)
+    with beside(lambda: opened.append(connect(endpoint))), api.serve("toy", str(endpoint)):
+        until(lambda: opened)
         assert opened[0].step(zeros(opened[0])).seq == 1
         opened[0].close()
 

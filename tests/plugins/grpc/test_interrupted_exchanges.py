@@ -21,7 +21,7 @@ from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.exchange import CallsUnderWay
 from tests.plugins.grpc.conftest import Serve
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, at_once
 
 EXCHANGES = [("batch", 1), ("batch", 3), ("agent", 1), ("agent", 3)]
 SCHEMA = method("AgentService/GetAgentSchema")
@@ -163,9 +163,7 @@ def test_a_lock_that_grpc_left_to_the_interrupted_thread_is_released(
         with pytest.raises(KeyboardInterrupt):
             client.call(SCHEMA, GetAgentSchemaRequest())
     answers: list[Any] = []
-    other = threading.Thread(target=lambda: answers.append(client.call(SCHEMA, GetAgentSchemaRequest())), daemon=True)
-    other.start()
-    other.join(PATIENCE_S)
+    at_once(lambda: answers.append(client.call(SCHEMA, GetAgentSchemaRequest())))
     assert len(answers) == 1
 
 

@@ -26,7 +26,7 @@ from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.server import ForeignClient
 from tests.plugins.holodeck.conftest import Bench, PlacedEngine, an_agent
 from tests.support.sleeps import wakers
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, beside, until
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
@@ -287,11 +287,8 @@ def test_an_engine_that_is_killed_while_a_client_attaches_leaves_nothing_behind(
             until(bench.names.block("RESET").exists)
             engine.kill()
 
-        killer = threading.Thread(target=kill_when_attached)
-        killer.start()
-        with pytest.raises(PeerDied, match="ended"):
+        with beside(kill_when_attached), pytest.raises(PeerDied, match="ended"):
             bench.attach(an_agent("a"))
-        killer.join()
 
 
 def test_an_engine_that_does_not_answer_at_connect_names_connecting_as_the_remedy(bench: Bench) -> None:

@@ -18,7 +18,7 @@ from lucky_transport.call import Call
 from lucky_transport.errors import ClosedError, SpecError
 from lucky_transport_mujoco.sensors.lidar import PRESETS
 from lucky_transport_mujoco.sensors.render_thread import RenderThread
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, beside
 
 MOUNT_M = 0.09
 
@@ -161,15 +161,13 @@ def test_an_image_that_takes_long_holds_up_no_step(robots: Callable[..., Any], m
     monkeypatch.setattr(RenderThread, "colour", slow)
     stream = batch.stream("CameraService/StreamCamera", m.StreamCameraRequest(name="top", width=8, height=8))
     frames: list[Any] = []
-    viewer = threading.Thread(target=lambda: frames.append(next(stream)))
-    viewer.start()
-    assert drawing.wait(PATIENCE_S)
-    batch.reset()
-    for _ in range(20):
-        batch.step(0.1)
-    assert not frames  # it was still being drawn all the while
-    go_on.set()
-    viewer.join(PATIENCE_S)
+    with beside(lambda: frames.append(next(stream))):
+        assert drawing.wait(PATIENCE_S)
+        batch.reset()
+        for _ in range(20):
+            batch.step(0.1)
+        assert not frames  # it was still being drawn all the while
+        go_on.set()
     stream.cancel()
     assert len(frames) == 1
 

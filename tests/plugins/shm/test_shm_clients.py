@@ -27,7 +27,7 @@ from tests.plugins.shm.conftest import SCHEMA, connect, engine_process, reset
 from tests.support.interrupted_moments import interrupted_at
 from tests.support.resources import descriptors_of, measure
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.waiting import PATIENCE_S, soon, suspend
+from tests.support.waiting import PATIENCE_S, beside, soon, suspend
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
@@ -202,13 +202,11 @@ def test_the_end_of_the_engine_is_told_to_whoever_waits(name: str, which: int) -
         serving: Any = stack.enter_context(api.serve(ScriptedEngine(2), f"shm://{name}"))
         serving._servers[0]._end.dispatcher.register("/t/hang", lambda call: (began.set(), call.call.wait(PATIENCE_S)))
         client = stack.enter_context(clients(name, 2))[which]
-        stopper = threading.Thread(target=lambda: (began.wait(PATIENCE_S), serving.stop()))
-        stopper.start()
-        with pytest.raises((errors.ClosedError, errors.PeerDied)):
-            client._calls.unary("/t/hang", b"", soon())
-        with pytest.raises((errors.ClosedError, errors.PeerDied)):
-            client.call(SCHEMA, SCHEMA.request())
-        stopper.join(PATIENCE_S)
+        with beside(lambda: (began.wait(PATIENCE_S), serving.stop())):
+            with pytest.raises((errors.ClosedError, errors.PeerDied)):
+                client._calls.unary("/t/hang", b"", soon())
+            with pytest.raises((errors.ClosedError, errors.PeerDied)):
+                client.call(SCHEMA, SCHEMA.request())
 
 
 # --- a signal handler interrupts one that leaves ---

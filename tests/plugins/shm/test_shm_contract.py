@@ -37,7 +37,7 @@ from lucky_transport.transport import Capabilities, Transport
 from lucky_transport_shm import attachment
 from tests.support.function_count import counted_here, counted_on_new_threads
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import at_once, beside
 
 pytestmark = pytest.mark.usefixtures("forked_engines")
 
@@ -108,9 +108,7 @@ def test_a_client_that_steps_flat_out_keeps_no_other_thread_from_the_engine() ->
                 for _ in range(20):
                     answers.append(serving.host.call(set_seeds, SetSeedsRequest([0])))
 
-            asker = threading.Thread(target=ask, daemon=True)
-            asker.start()
-            asker.join(PATIENCE_S)
+            at_once(ask)
             assert len(answers) == 20
             assert child.poll() is None
         finally:
@@ -184,13 +182,11 @@ def test_a_call_that_runs_between_steps_is_let_in_while_envs_go_on(gated: tuple[
     row = method("/hazel.rpc.SceneService/GetSceneInfo")
     answers: list[Any] = []
     with api.open_transport(endpoint) as client, api.open_transport(endpoint) as other:
-        asking = threading.Thread(target=lambda: answers.append(other.call(row, GetSceneInfoRequest())))
         client.send_envs(zeros())
-        asking.start()
-        while not answers:
-            ids, _ = client.recv_envs(1, Deadline(WAIT_S))
-            client.send_envs(zeros(len(ids)), ids)
-        asking.join()
+        with beside(lambda: answers.append(other.call(row, GetSceneInfoRequest()))):
+            while not answers:
+                ids, _ = client.recv_envs(1, Deadline(WAIT_S))
+                client.send_envs(zeros(len(ids)), ids)
         client.recv_envs(ENVS, Deadline(WAIT_S))
 
 

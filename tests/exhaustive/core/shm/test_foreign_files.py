@@ -34,7 +34,7 @@ from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.command import invoke, python
 from tests.support.foreign_files import KINDS, MakeForeignFile, as_another_user, foreign_uid, make, why_not
 from tests.support.resources import descriptors_of
-from tests.support.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, beside, until
 
 SPEC = BatchSpec("toy", 3, ArraySpec("float32", (5,)), ArraySpec("float32", (2,), -1.0, 1.0))
 RING = 4096
@@ -265,11 +265,9 @@ def listener(shared: Path) -> Iterator[Listener]:
                 for pipe in one.advance():
                     pipe.close()
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield one
-        ends.set()
-        thread.join()
+        with beside(serve):
+            yield one
+            ends.set()
 
 
 @needs_root
