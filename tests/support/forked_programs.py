@@ -32,6 +32,7 @@ import pytest
 
 from lucky_transport import process
 from tests.support import fork_server
+from tests.support.command import python
 from tests.support.waiting import PATIENCE_S
 
 #: What programs of gRPC import, switched or not; nothing of it makes a channel or a server.
@@ -301,10 +302,7 @@ class CommandLine:
         command, environ = ["-m", "lucky_transport", *arguments], {**self._environ, **variables}
         if programs := self._forks(environ):
             return programs.run(command, cwd=self._folder, environ=environ, timeout=PATIENCE_S)
-        streams: dict[str, Any] = {"capture_output": True, "stdin": subprocess.DEVNULL, "text": True}
-        return subprocess.run(
-            [sys.executable, *command], **streams, env=environ, cwd=self._folder, timeout=PATIENCE_S, check=False
-        )
+        return python(*command, stdin=subprocess.DEVNULL, env=environ, cwd=self._folder)
 
     def start(
         self, *arguments: str, stdin: int = subprocess.DEVNULL, **variables: str

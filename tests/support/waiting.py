@@ -5,8 +5,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -69,6 +70,23 @@ def at_once(*calls: Callable[[], object]) -> None:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE_S)
+
+
+@asynccontextmanager
+async def full_executor() -> AsyncIterator[None]:
+    """Have the running loop's own executor full of the program's work for as long as the block goes on."""
+    gate = threading.Event()
+    with ThreadPoolExecutor(1) as full:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(full)
+        busy = loop.run_in_executor(None, gate.wait, PATIENCE_S)
+        try:
+            async with asyncio.timeout(PATIENCE_S / 2):
+                yield
+            assert not busy.done()
+        finally:
+            gate.set()
+        await busy
 
 
 @contextmanager

@@ -5,7 +5,6 @@ import gc
 import os
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, assert_type
 
@@ -38,7 +37,7 @@ from lucky_transport.rpc import typed
 from lucky_transport.transport import Transport
 from tests.support.resources import threads_of
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.waiting import PATIENCE_S, until_in_loop
+from tests.support.waiting import PATIENCE_S, full_executor, until_in_loop
 
 ITEMS = 500
 
@@ -218,19 +217,8 @@ async def test_it_shows_what_the_ordinary_client_shows(client: AsyncClient) -> N
 
 
 async def test_connecting_and_closing_use_no_executor_of_the_program(engine: SlowToy) -> None:
-    """The loop's own may be full of the program's work for as long as it likes."""
-    gate = threading.Event()
-    with ThreadPoolExecutor(1) as full:
-        loop = asyncio.get_running_loop()
-        loop.set_default_executor(full)
-        busy = loop.run_in_executor(None, gate.wait, PATIENCE_S)
-        try:
-            async with asyncio.timeout(PATIENCE_S / 2), lucky_transport.connect_async(engine.endpoint) as client:
-                assert client.spec.num_envs == 2
-            assert not busy.done()
-        finally:
-            gate.set()
-        await busy
+    async with full_executor(), lucky_transport.connect_async(engine.endpoint) as client:
+        assert client.spec.num_envs == 2
 
 
 async def test_a_stream_is_cancelled_from_another_thread(engine: SlowToy, client: AsyncClient) -> None:

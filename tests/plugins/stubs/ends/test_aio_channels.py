@@ -5,7 +5,6 @@ import gc
 import inspect
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -19,7 +18,7 @@ from lucky_transport_stubs.aio.call import RingCall
 from lucky_transport_stubs.aio.connection import Connection
 from lucky_transport_stubs.grpc_inside import compiled_half
 from tests.support.resources import descriptors_of
-from tests.support.waiting import PATIENCE_S, until_in_loop
+from tests.support.waiting import PATIENCE_S, full_executor, until_in_loop
 
 from ..differential.aio_ends import attempt
 from ..differential.ends import path
@@ -87,23 +86,11 @@ async def test_a_channel_that_is_watched_no_more_tries_no_more(
 
 
 async def test_connecting_and_waiting_use_no_executor_of_the_program(aio: OurAioEnds) -> None:
-    """The loop's own may be full of the program's work for as long as it likes."""
-    gate = threading.Event()
-    with ThreadPoolExecutor(1) as full:
-        loop = asyncio.get_running_loop()
-        loop.set_default_executor(full)
-        busy = loop.run_in_executor(None, gate.wait, PATIENCE_S)
-        try:
-            client = await aio.pair(ECHO)
-            assert await client.unary_unary("Echo")(b"x", timeout=PATIENCE_S) == b"x"
-            nowhere = aio.dial("shm://nobody").unary_unary("Echo")
-            with pytest.raises(grpc.RpcError) as caught:
-                await nowhere(b"x", timeout=PATIENCE_S)
-            assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-            assert not busy.done()
-        finally:
-            gate.set()
-        await busy
+    async with full_executor():
+        client = await aio.pair(ECHO)
+        assert await client.unary_unary("Echo")(b"x", timeout=PATIENCE_S) == b"x"
+        nowhere = aio.dial("shm://nobody").unary_unary("Echo")
+        assert await code_of(nowhere(b"x", timeout=PATIENCE_S)) == "UNAVAILABLE"
 
 
 async def test_a_killed_server_ends_every_call_at_once(aio: OurAioEnds, spawn: Any) -> None:
