@@ -41,6 +41,7 @@ class Desk(AbstractContextManager["Desk"]):
     answer: Answer = staticmethod(lambda desk, row, requests, found: found)
     endpoint = "grpc://127.0.0.1:1"
     ends = ""
+    left: int | None = None
     cancelled = 0
     connections = 1
 
@@ -69,7 +70,7 @@ class Desk(AbstractContextManager["Desk"]):
     def ask(self, row: ServiceMethod, requests: list[bytes], **given: Any) -> CallOutcome:
         if (given["timeout_s"] or 0) < 0:
             return CallOutcome(self.transport, code="DEADLINE_EXCEEDED")
-        self.ends = given.get("ends", "")
+        self.ends, self.left = given.get("ends", ""), given.get("cancel_after")
         self.cancelled += "ends" not in given
         alone = threading.current_thread() is threading.main_thread()
         notes = [row.request.FromString(one) for one in requests]

@@ -94,6 +94,22 @@ def test_what_calls_leave_behind_is_found(what: str, prove: Prove) -> None:
     must_name(prove, counts, when, "total")
 
 
+@pytest.mark.parametrize("loses", [False, True])
+def test_items_of_a_stream_that_is_left_are_compared_and_not_how_far_its_handler_ran(loses: bool, prove: Prove) -> None:
+    stored = Counter[Desk]()
+
+    def runs_ahead(self: Desk, row: ServiceMethod, requests: list[bytes], found: CallOutcome) -> CallOutcome:
+        """Tell what left streams have stored; a handler in shared memory is further ahead, and may lose an item."""
+        found = replace(found, trailing=(("stored", str(stored[self])),))
+        stored[self] += (self.left or 0) * (9 if self.transport == CANDIDATE else 1)
+        is_lost = loses and self.left == 2 and self.transport == CANDIDATE
+        return replace(found, items=found.items[1:]) if is_lost else found
+
+    outcome = prove(count=20, answer=runs_ahead)
+    assert outcome.equal != loses, outcome.sentence
+    assert ("left early" in outcome.sentence) == loses
+
+
 def test_equal_calls_at_once_that_are_taken_for_one_are_found(prove: Prove) -> None:
     total, made = Counter[Desk](), set[tuple[bytes | str, ...]]()
 

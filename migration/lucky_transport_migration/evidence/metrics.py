@@ -10,7 +10,7 @@ Nothing listens unless a port is asked for, and then on this machine only.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, start_http_server
 
@@ -64,11 +64,5 @@ def open_metrics(port: int) -> Metrics:
     return _shared()
 
 
-@cache
-def _shared() -> Metrics:
-    return Metrics(REGISTRY)
-
-
-@cache
-def _serve(port: int) -> None:
-    start_http_server(port, addr="127.0.0.1")
+_serve = cache(lambda port: start_http_server(port, addr="127.0.0.1"))
+_shared = cache(partial(Metrics, REGISTRY))

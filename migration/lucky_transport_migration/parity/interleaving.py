@@ -11,6 +11,7 @@
     rounds      after equal calls at once                                   all methods        the transport makes it
     rounds      after calls cancelled while their handler ran, and a pause  all methods        the transport makes it
     rounds      of two clients in turns that have connected anew            all methods        the transport makes it
+    left        a call that is left after two items                         stream to any      a fresh pair has it too
 
 The transport makes it: it is there on a fresh pair too, and on no two servers on ports; each is asked all that was
 asked before. A method whose answers in rounds differ without a transport is mixed: no later phase counts one of it.
@@ -51,7 +52,7 @@ _ENDS = {"held": "half-closed only when it has ended", "raises": "its iterator o
 @dataclass(slots=True)
 class Interleaving:
     """The phases of one proof. fresh: makes another pair, not started. drawn: asks a pair all drawn calls. write: what
-    takes evidence. plain: makes plain requests. given: whether calls have metadata of the user's.
+    takes evidence. plain: makes plain requests.
     """
 
     pair: ServerPair
@@ -60,10 +61,11 @@ class Interleaving:
     drawn: Callable[[ServerPair], None]
     write: Callable[[Evidence], None]
     plain: RequestTable
-    given: bool
     #: By method without a difference: the calls that were answered soon, those that were refused and the others.
     _refused: dict[str, list[ServiceCall]] = field(default_factory=dict[str, list[ServiceCall]])
     _accepted: dict[str, list[ServiceCall]] = field(default_factory=dict[str, list[ServiceCall]])
+    #: Of each method whose responses are a stream the last accepted call, which may be slow.
+    _streams: dict[str, ServiceCall] = field(default_factory=dict[str, ServiceCall])
     #: What was asked, to be asked of fresh pairs.
     _asked: list[Ask] = field(default_factory=list[Ask])
     #: Methods whose answers hang on other calls, and why a difference of them says nothing of a transport.
@@ -75,13 +77,16 @@ class Interleaving:
         sides = [side for side in (asked.evidence.primary, asked.evidence.shadow) if side]
         self._accepted.setdefault(name, [])
         is_quick = all(side.us < _AT_ONCE_S * 1e6 for side in sides)
+        is_accepted = all(side.code in ("OK", CANCELLED) for side in sides)
         if is_quick and not call.deadline and sum(map(len, call.requests)) <= _AT_ONCE_BYTES:
-            is_accepted = all(side.code in ("OK", CANCELLED) for side in sides)
             (self._accepted if is_accepted else self._refused).setdefault(name, []).append(call)
+        if is_accepted and self.parity.rows[name].stream:
+            self._streams[name] = replace(call, cancel_after=2, deadline="")
 
     def leave_out(self, name: str) -> None:
         """Make no more calls of this method: it differs."""
         self._accepted.pop(name, None)
+        self._streams.pop(name, None)
 
     def prove(self) -> None:
         """Go through the phases."""
@@ -90,7 +95,8 @@ class Interleaving:
         for asked, when in shown:  # not before: the second rounds may show that a method which differed is mixed
             self.take(asked, when)
         chosen = [(self.parity.rows[name], one) for name, calls in self._accepted.items() for one in calls[-1:]]
-        for client, how in ((2, "without the given metadata"), (3, "with other values of it")) if self.given else ():
+        ways = ((2, "without the given metadata"), (3, "with other values of it"))
+        for client, how in ways if self.pair.command.metadata else ():
             for asked in self._ask(chosen, (client,)):
                 self.take(asked, how)
         for prove in (self._turns, self._ends, self._at_once):
@@ -112,6 +118,9 @@ class Interleaving:
             leave(self.pair)
             for one in self._rounds(f"in rounds of all methods, {when}", clients=(0, 1)):
                 self.take(*one)
+        for name, call in self._streams.items():
+            asked = self.pair.ask(self.parity.rows[name], call)
+            self.take(self._ask_fresh(name, call) if asked.differs else asked, "left early")
 
     def take(self, asked: AskedCall, what: str) -> None:
         """Count a call that was made in a way of its own, unless its answer may hang on other calls."""
@@ -187,8 +196,7 @@ class Interleaving:
             if not asked.evidence.primary.local:
                 self.take(asked, "in turns")
                 return
-        what = f"the order between requests and responses of {row.name}"
-        self.parity.left[what] = "over gRPC items need the next request"
+        self.parity.left[f"the order between requests and responses of {row.name}"] = "over gRPC an item needs the next"
 
     def _ends(self, row: ServiceMethod) -> None:
         """Make a call with the requests of all accepted ones that is half-closed only when it has ended, so that an end
@@ -238,6 +246,14 @@ class Interleaving:
             else:
                 self.take(asked, of)
             return
+
+    def _ask_fresh(self, name: str, call: ServiceCall) -> AskedCall:
+        """Ask another pair after all drawn calls: what a handler has done when its stream is left is chance, so a
+        difference says nothing where other streams were left before.
+        """
+        with self.fresh(CANDIDATE) as pair:
+            self.drawn(pair)
+            return pair.ask(self.parity.rows[name], call)
 
     def _ask(self, calls: Sequence[RowCall], clients: Sequence[int] = (0,)) -> list[AskedCall]:
         """Ask the pair one by one, as these clients in turns, and fresh pairs later."""

@@ -127,9 +127,8 @@ class ServerPair:
 
     def connect_anew(self) -> None:
         """Close the connections of both clients; their next calls make new ones."""
-        for server in self._servers:
-            for client in server.clients:
-                client.disconnect()
+        for client in (one for server in self._servers for one in server.clients):
+            client.disconnect()
 
     def _each(self, calls: Sequence[RowCall], *sides: list[CallOutcome]) -> list[AskedCall]:
         return [self._compared(row, call, *pair) for (row, call), *pair in zip(calls, *sides, strict=True)]

@@ -17,7 +17,7 @@ _UNSEEN: Mapping[str, str] = {
     "bits of a NaN in a message": "a NaN equals every NaN",
     "the order of different keys of metadata": "gRPC promises none",
     "what a handler does when its deadline comes": "a comparison waits for no deadline",
-    "the end of a call that was cancelled": "only the responses are compared that came before",
+    "the end of a cancelled call": "only the responses before it are compared; how far a handler runs is chance",
     "whether a call was made once": "no answer tells where a server is in the same state after it was made twice",
 }
 

@@ -87,7 +87,7 @@ class ServiceProof:
             if self.recorded is not None:
                 self._play(pair, parity, advance)
             ask, plain = partial(self._ask_drawn, methods), RequestTable(self.values.named)
-            later = Interleaving(pair, parity, self._pair, ask, self._write, plain, bool(self.command.metadata))
+            later = Interleaving(pair, parity, self._pair, ask, self._write, plain)
             for row in methods:
                 if not parity.lost and self.recorded is None:
                     self._prove_method(row, later)

@@ -71,13 +71,10 @@ class DrawnCalls:
         self._seed = f"{seed} {method.name}"
 
     def __iter__(self) -> Iterator[ServiceCall]:
-        random = Random(self._seed)
         self.is_random = False
-        for number, messages in enumerate(self._requests(random)):
+        for number, messages in enumerate(self._requests(Random(self._seed))):
             metadata = _METADATA[number // 2 % len(_METADATA)] if number % 2 else ()
-            leaves = self._method.stream and random.random() < (0.4 if self.is_random else 0.1)
-            cancel_after = random.randint(1, 3) if leaves else None
-            yield ServiceCall(messages, metadata, cancel_after, deadline=_DEADLINES[number % len(_DEADLINES)])
+            yield ServiceCall(messages, metadata, deadline=_DEADLINES[number % len(_DEADLINES)])
 
     def _requests(self, random: Random) -> Iterator[tuple[Any, ...]]:
         """Yield the requests of each call."""

@@ -211,7 +211,7 @@ class _ModeProof:
                 policy = RolloutPlan(spec, self.seed, self.steps, options=options, takes=takes, ways=ways)
                 difference = difference or self._envs(envs, policy)
         for one in caught:
-            self.parity.leave_out("seeds and reset options", str(one.message))
+            self.parity.leave_out("what an env warned of", str(one.message))
         return difference
 
     def _envs(self, envs: Mapping[str, VectorEnv], policy: RolloutPlan) -> LocatedDifference | None:

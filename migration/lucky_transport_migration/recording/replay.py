@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
@@ -141,11 +141,8 @@ def _take(transport: Transport, items: list[Any], call: ReplayCall) -> int:
         items.append(transport.call(method, call.request, Deadline(PATIENCE_S)))
         return 0
     with transport.stream(method, call.request, Deadline(PATIENCE_S)) as stream:
-        while call.cancel_after is None or len(items) < call.cancel_after:
-            try:
-                items.append(next(stream))
-            except StopIteration:
-                break
+        for item in islice(stream, call.cancel_after):
+            items.append(item)  # one by one: those before an error count
         return stream.dropped
 
 

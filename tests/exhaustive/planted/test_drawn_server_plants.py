@@ -40,4 +40,4 @@ def test_a_difference_that_only_certain_calls_show_is_found(tmp_path: Path, plan
 def test_without_a_plant_all_is_equal(tmp_path: Path, run: int) -> None:
     found = parity(tmp_path)
     assert found["equal"], found["first_difference"]
-    assert found["calls"] == 303
+    assert found["calls"] == 305

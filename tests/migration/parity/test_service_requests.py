@@ -173,14 +173,6 @@ def test_what_is_random_begins_when_the_table_ends(weather: WeatherPrograms) -> 
     assert was_random == sorted(was_random)
 
 
-def test_some_streams_of_answers_are_left_and_most_are_read_to_their_end(weather: WeatherPrograms) -> None:
-    found = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")
-    calls = draw(next(one for one in found if one.name.endswith("/WatchForecast")))
-    left = [call for call in calls if call.cancel_after]
-    assert 5 < len(left) < 40
-    assert {call.cancel_after for call in left} == {1, 2, 3}
-
-
 def test_the_text_of_a_call_says_its_requests_metadata_and_cancellation(report: Any) -> None:
     call = ServiceCall((report.request(note="a"), report.request()), (("team", "b"),), 2)
     assert call.text == "requests [{note: \"a\"}, {}], metadata {'team': 'b'}, cancelled after 2 responses"
