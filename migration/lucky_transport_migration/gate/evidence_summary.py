@@ -1,8 +1,9 @@
 """What the evidence of one method adds up to: trials, first difference, durations.
 
-A trial is a distinct request: repeats of it count once, and a mismatch in one of them is one of the trial. A request
-that carries nothing cannot be varied, so each such call is a trial. A duration counts where the call succeeded, and
-only of calls made now: a recording's are another day's.
+A trial is a distinct request that was accepted, or answered differently: that both sides refuse one says nothing of
+others. Repeats count once, and a mismatch in one of them is one of the trial. A request that carries nothing cannot be
+varied, so each such call is a trial. A duration counts where the call succeeded, and only of calls made now: a
+recording's are another day's.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class EvidenceSummary(Tally):
         self.moments = min((*self.moments, one.at)), max((*self.moments, one.at))
         self.stages.add(one.stage.partition(" ")[0])
         if one.verdict in COMPARED:
-            self._is_bad[one.request or self.trials] |= one.verdict != EQUAL
+            if one.primary.is_accepted or one.verdict != EQUAL:
+                self._is_bad[one.request or self.trials] |= one.verdict != EQUAL
             self.aspects.update([one.aspect or one.verdict] if one.verdict != EQUAL else ())
         if one.kind in self.timed:
             self._add_durations(one)
@@ -98,7 +100,7 @@ class EvidenceSummary(Tally):
 
     @property
     def trials(self) -> int:
-        """How many distinct requests were compared."""
+        """How many distinct requests were accepted, or answered differently."""
         return len(self._is_bad)
 
     @property
@@ -117,7 +119,7 @@ class EvidenceSummary(Tally):
         return bool(self.compared or self.stages & JUDGED or _TYPED_STEP in self.unseen)
 
     def plain(self) -> dict[str, Any]:
-        """Return what was counted as JSON values. distinct: the requests that differ among the compared calls."""
+        """Return what was counted as JSON values. distinct: how many trials there are."""
         return {
             "calls": self.calls,
             "kinds": dict(self.kinds),

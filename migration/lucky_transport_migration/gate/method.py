@@ -132,7 +132,7 @@ def _counts(summary: EvidenceSummary, limits: Limits, error: float) -> Iterator[
     """Yield why the compared calls are too few, or say nothing."""
     if nothing := summary.unaccepted(summary.method):
         yield f"NOTHING COMPARED: {nothing}"
-    if summary.trials < limits.calls:
+    elif summary.trials < limits.calls:
         needed = max(limits.calls, needed_trials(0, limits.mismatch_limit, 1 - error))
         remedy = _others(summary, needed - summary.trials)
         yield f"{_counted(summary, 'call')} compared, {limits.calls:,} asked for (calls){remedy}"
@@ -146,7 +146,7 @@ def different(summary: EvidenceSummary) -> str:
     if summary.first and summary.noise_in(summary.first.where):
         first += "; it differs in the A/A run too, so give that field a rule in [parity.fields]"
     counted = _counted(summary, "compared call")
-    return f"{summary.word}: of {counted} {found}; after a fix, pass over them with `signoff --since MOMENT`{first}"
+    return f"{summary.word}: of {counted} {found}; after a fix, `stage demote` sets them aside{first}"
 
 
 def difference_first(summary: EvidenceSummary, reasons: Sequence[str]) -> list[str]:
@@ -175,7 +175,7 @@ def _open_rate(summary: EvidenceSummary, limits: Limits, error: float, bound: fl
 
 def _counted(summary: EvidenceSummary, noun: str) -> str:
     """Return how many calls were compared, and where requests repeat how many there are."""
-    repeats = f" of {plural(summary.trials, 'distinct request')}" if summary.trials < summary.compared else ""
+    repeats = f" of {plural(summary.trials, 'distinct accepted request')}" if summary.trials < summary.compared else ""
     return f"{plural(summary.compared, noun)}{repeats}"
 
 

@@ -26,7 +26,7 @@ from lucky_transport_migration.evidence.tally import COMPARED
 from lucky_transport_migration.gate.gate_verdict import GateVerdict, judge
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.looks import Looks
-from lucky_transport_migration.gate.method import without_shadow
+from lucky_transport_migration.gate.method import different, without_shadow
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.evidence_window import recent_evidence
 from lucky_transport_migration.stages.stage import Placement, Stage
@@ -34,12 +34,13 @@ from lucky_transport_migration.stages.stage import Placement, Stage
 
 @dataclass(frozen=True, slots=True)
 class StageChange:
-    """One method's move from `before` to `to`; refused: why it stays, "" when it has moved."""
+    """One method's move from `before` to `to`; refused: why it stays, "" when it has moved. against: what differed."""
 
     method: str
     before: Placement
     to: Placement
     refused: str = ""
+    against: str = ""
 
 
 class Moves:
@@ -75,7 +76,9 @@ class Moves:
         for name in names:
             before = self.standing.placement(name)
             to, refused = before.following, verdict.refusal(name, self.standing)
-            moves.append(StageChange(name, before, to, "" if force and to > before else refused))
+            row = verdict.methods.get(name)
+            against = different(row.summary) if row and row.summary.bad else ""
+            moves.append(StageChange(name, before, to, "" if force and to > before else refused, against))
         self._write_moves(target, moves)
         self._lift(moves)
         return moves
@@ -96,7 +99,8 @@ class Moves:
         """Return what the moves upwards leave unproven, a sentence each, and how those that were not made are."""
         made = {one.method: one.to for one in moves if not one.refused and one.to > one.before}
         shadowed = [name for name, to in made.items() if to.stage is Stage.SHADOW]
-        found = [without_shadow(list(map(self.standing.plan.catalogue.method, shadowed)))]
+        found = [f"{one.method}: {one.against}" for one in moves if one.against and not one.refused]
+        found.append(without_shadow(list(map(self.standing.plan.catalogue.method, shadowed))))
         if len(shadowed) < len(made):
             seen = (one for one in read_folder(self.standing.plan.evidence) if one.kind != "aa")
             compared = {one.method for one in seen if one.verdict in COMPARED}

@@ -82,6 +82,7 @@ def lead(result: Result) -> list[str]:
     found = [_verdict(result), _compared(result) if methods else "", result["refused"]]
     found.append(result["laxer"] and f"Limits laxer than the defaults: {', '.join(result['laxer'])}.")
     found.append(result["rules"] and f"Compared by the rules of [parity.fields]: {'; '.join(result['rules'])}.")
+    found.append(result["since"] and f"Only what was seen since {_time(result['since'])}; stage promote counts all.")
     against = ", ".join(short_name(one["method"]) for one in methods if one["against"])
     found.append(against and f"Complete, though by what was seen the gate would hold back: {against}.")
     found.append(result["damaged"]["lines"] and f"{result['damaged']['sentence']}.")
@@ -139,8 +140,8 @@ def _details(one: Result) -> Iterator[tuple[str, str | list[str]]]:
     between = f"; from {_time(one['earliest'])} to {_time(one['latest'])}" if one["earliest"] else ""
     yield "calls", f"{one['calls']:,}{kinds and f' ({kinds})'}{between}"
     compared = plural(one["compared"], "call")
-    repeats = f" of {plural(one['distinct'], 'distinct request')}" if one["distinct"] < one["compared"] else ""
-    counts = f"{compared}{repeats}: {one['mismatches']:,} differed, {one['failures']:,} failed"
+    few = f" of {plural(one['distinct'], 'distinct accepted request')}" if one["distinct"] < one["compared"] else ""
+    counts = f"{compared}{few}: {one['mismatches']:,} differed, {one['failures']:,} failed"
     yield "compared", list(filter(None, [counts, one["refused"]]))
     yield "first difference", _difference(one["first"])
     yield "the gate would hold it back", one["against"]
@@ -182,8 +183,6 @@ def _not_looked_at(result: Result) -> Iterator[str]:
         yield f"On the way by a pattern or the default, and never seen: {names}."
     if result["pattern"] != "*":
         yield f"Methods that {result['pattern']!r} does not fit."
-    if result["since"]:
-        yield f"What was seen before {_time(result['since'])}; stage promote counts it."
     if result["damaged"]["lines"]:
         yield f"{result['damaged']['sentence']}."
 

@@ -89,7 +89,7 @@ def test_a_complete_method_that_the_gate_would_hold_back_is_named_on_top(project
 def test_what_differed_is_shown_with_field_values_and_moment_though_the_gate_would_allow_it(project: Path) -> None:
     late, early = (differing(at=f"2026-01-0{day}T00:00:00.000Z", where=f"entity.{day}") for day in (4, 3))
     keep(project / "seen", [*[seen()] * 400, late, early])
-    said = "2 differed and 0 failed (item 2); after a fix, pass over them with `signoff"
+    said = "2 differed and 0 failed (item 2); after a fix, `stage demote` sets them aside"
     held = f"SceneService/GetEntity: DIFFERENT: of 402 compared calls {said}"
     assert f"NOT READY: 1 of 1 method is not ready; {held}" in signed(1)
     (method,) = page()["methods"]
@@ -111,7 +111,7 @@ def test_what_differed_comes_before_calls_that_are_missing(project: Path, verdic
     done = signoff()
     told = f"{verdict.upper()}: of 8 compared calls"
     assert f"not ready; SceneService/GetEntity: {told}" in done.output
-    assert "--since" in done.output.partition(told)[2].splitlines()[0]
+    assert "`stage demote`" in done.output.partition(told)[2].splitlines()[0]
     assert bad.sentence in done.output.partition(f"not ready; SceneService/GetEntity: {told}")[2]
     assert "without another" not in done.output
     (method,) = page()["methods"]
@@ -240,7 +240,7 @@ def test_a_pattern_or_a_moment_narrows_what_is_signed_and_the_page_says_so(proje
     assert signoff("--method", "SceneService/*").exit_code == 1
     text = signed(0, "--method", "SceneService/*", "--since", "2026-01-02")
     assert "Methods that 'SceneService/\\*' does not fit." in text
-    assert "What was seen before 2026-01-02 00:00:00 UTC; stage promote counts it." in text
+    assert "Only what was seen since 2026-01-02 00:00:00 UTC; stage promote counts all." in text
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_with_a_remedy(project: Path) -> None:

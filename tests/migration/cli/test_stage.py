@@ -202,6 +202,15 @@ def test_a_red_gate_exits_with_one_and_names_the_reasons(judged: Path) -> None:
     assert json.loads(gate("--json").stdout)["promote"] is False
 
 
+def test_a_promotion_that_the_limits_allow_says_what_differed_all_the_same(judged: Path) -> None:
+    file = judged / "lucky_transport.toml"
+    file.write_text(file.read_text() + '[stages.methods]\n"SceneService/GetEntity" = "shadow"\n')
+    keep(judged / "seen", [*[seen()] * 200, seen(verdict="different")])
+    done = stage("promote", "SceneService/GetEntity")
+    assert done.stdout == f"{READ}: shadow -> canary 1%\n"
+    assert f"note: {READ}: DIFFERENT: of 201 compared calls 1 differed and 0 failed" in done.stderr
+
+
 def test_what_was_moved_without_evidence_is_listed_and_holds_nothing_back(judged: Path) -> None:
     file = judged / "lucky_transport.toml"
     file.write_text(file.read_text() + '[stages.methods]\n"CameraService/*" = "complete"\n')

@@ -65,7 +65,7 @@ def test_too_few_calls_are_named_with_both_numbers() -> None:
 def test_repeats_of_one_request_are_one_trial() -> None:
     own = [one for n in range(10) for one in calls(200, seed=n, request=f"{n:016x}", method="/team.v1.Robot/Read")]
     short = judge(own, Limits()).reasons[0]
-    assert "2,000 calls of 10 distinct requests compared, 1,000 asked for (calls)" in short
+    assert "2,000 calls of 10 distinct accepted requests compared, 1,000 asked for (calls)" in short
     assert "`lucky-transport parity --server COMMAND --requests 2400 --evidence DIRECTORY` makes others" in short
     drawn = [replace(one, kind="parity") for one in own]  # the same seed draws these 2,000 first
     assert "--requests 4400 --evidence DIRECTORY` makes others" in judge(drawn, Limits()).reasons[0]
@@ -75,12 +75,21 @@ def test_repeats_of_one_request_are_one_trial() -> None:
     assert (row.summary.compared, row.summary.trials) == (1_200, 1_200)
 
 
+def test_a_refusal_that_is_alike_on_both_sides_is_compared_and_is_no_trial() -> None:
+    refused = [seen(request=f"{index:016x}", code="NOT_FOUND") for index in range(2_000)]
+    accepted = [seen(request=f"{index:015x}a") for index in range(900)]
+    (reason,) = judge([*refused, *accepted], Limits()).reasons
+    assert "2,900 calls of 900 distinct accepted requests compared, 1,000 asked for (calls)" in reason
+    (row,) = judge([*refused, *accepted, different(request="b" * 16, code="NOT_FOUND")], Limits()).methods.values()
+    assert (row.summary.trials, row.summary.bad_trials.sum()) == (901, 1)
+
+
 def test_a_request_that_differed_once_is_one_bad_trial_however_often_it_is_repeated() -> None:
     rows = [seen(request=f"{index:016x}") for index in range(1_982)]
     bad = [different(request="f" * 16) for _ in range(50)]
     good_repeats = list(calls(50, request="f" * 16))
     (reason,) = judge([*rows, *bad, *good_repeats], Limits()).reasons
-    assert "of 2,082 compared calls of 1,983 distinct requests 50 differed" in reason
+    assert "of 2,082 compared calls of 1,983 distinct accepted requests 50 differed" in reason
     assert judge([*rows, seen(request="a" * 16), *bad, *good_repeats], Limits()).promote
 
 
