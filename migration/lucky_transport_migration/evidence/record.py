@@ -63,11 +63,6 @@ class SideResult:
         """True where the duration tells how fast the transport is."""
         return self.code == "OK" and 0 < self.us < math.inf
 
-    @property
-    def is_accepted(self) -> bool:
-        """False where the server refused the call, or the caller's own side ended it before an item came."""
-        return self.items > 0 if self.local else self.code == "OK"
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:

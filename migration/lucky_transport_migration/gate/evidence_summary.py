@@ -87,7 +87,8 @@ class EvidenceSummary(Tally):
         self.moments = min((*self.moments, one.at)), max((*self.moments, one.at))
         self.stages.add(one.stage.partition(" ")[0])
         if one.verdict in COMPARED:
-            if one.primary.is_accepted or one.verdict != EQUAL:
+            is_accepted = one.primary.items > 0 if one.primary.local else one.primary.code == "OK"
+            if is_accepted or one.verdict != EQUAL:
                 self._is_bad[one.request or self.trials] |= one.verdict != EQUAL
             self.aspects.update([one.aspect or one.verdict] if one.verdict != EQUAL else ())
         if one.kind in self.timed:

@@ -25,6 +25,7 @@ from lucky_transport.engine import RESET
 from lucky_transport.env.resetting import neutral_actions
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import Busy, plural
+from lucky_transport.host.driver_lease import only
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration.compare.arrays import spec_difference
@@ -254,12 +255,14 @@ class _ModeProof:
 
 def _next_driver(link: ConnectedEngine) -> tuple[Transport, Answer]:
     """Return a connection that steps the engine, and the observations of its first reset; an engine learns in its own
-    time that the one before has ended.
+    time that the one before has ended. Where it can, it is tried by one env: an engine may refuse some of several.
     """
     deadline = Deadline(_TAKE_OVER_S)
     while True:
         found = link.connect()
         try:
+            if found.spec.hold:
+                found.step(neutral_actions(found.spec), only(found.spec, [0], RESET))
             frame = found.step(neutral_actions(found.spec), np.full(found.spec.num_envs, RESET, np.uint8))
             return found, {"observation": frame.observations.copy()}
         except Exception as error:

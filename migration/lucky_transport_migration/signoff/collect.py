@@ -95,9 +95,8 @@ def _read(folder: Path, since: str, days: int, damage: Damage, seen: dict[str, E
     counts, shows = counted_since(folder, days), counted_since(folder, days, to_show=True)
     for one in read_folder(folder, damage):
         if one.at >= max(since, shows(one.kind, one.method)):
-            if one.method not in seen:
-                seen[one.method] = EvidenceSummary(one.method)
-            seen[one.method].add(one)
+            summary = seen.get(one.method) or seen.setdefault(one.method, EvidenceSummary(one.method))
+            summary.add(one)
         if one.at >= max(since, counts(one.kind, one.method)):
             yield one
 

@@ -2,17 +2,21 @@
 
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lucky_transport import api
+from lucky_transport.engine import HOLD
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import PeerDied, PeerTimeout, UnknownName
+from lucky_transport.errors import Busy, PeerDied, PeerTimeout, UnknownName
 from lucky_transport.messages import StepRequest
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.routing import Decision
+from lucky_transport.transport import Transport
 from lucky_transport_migration import paths
 from lucky_transport_migration.catalogue.descriptors import methods_in
 from lucky_transport_migration.compare.difference import AtCall
@@ -30,6 +34,7 @@ from lucky_transport_migration.parity.service_servers import ServerCommand
 from lucky_transport_migration.parity.step_comparison import StepComparison
 from lucky_transport_migration.parity.step_parity import MODES, prove, total_steps
 from tests.planted.changes import answers, fails, one_bit, over_path
+from tests.planted.plant import PlantedTransport
 from tests.planted.step_plants import described
 from tests.support.weather import WeatherPrograms
 
@@ -112,6 +117,31 @@ def test_another_text_for_the_same_misuse_is_a_difference(opened: Any) -> None:
     assert comparison.counts.misuse == 0
     for env in envs.values():
         env.close()
+
+
+def test_a_driver_that_comes_too_early_for_some_envs_only_is_no_difference(
+    twin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over gRPC each env is reset by a call of its own; an engine may learn between two that its driver has gone."""
+    connections = count(1)
+
+    class Early(PlantedTransport):
+        def __init__(self, inner: Transport) -> None:
+            super().__init__(inner)
+            self.is_early = next(connections) == 3
+
+        def send(self, actions: Any, control: Any = None) -> None:
+            if self.is_early:
+                others = np.where(np.arange(self.spec.num_envs) == 0, np.uint8(HOLD), control)
+                if (others != HOLD).any():
+                    self.inner.step(actions, others)
+                raise Busy("driven by a client that has gone")
+            super().send(actions, control)
+
+    over_path(monkeypatch, twin, Early)
+    outcome = prove("toy", ("inproc", twin), num_envs=2, steps=20, seed=0, modes=())
+    assert outcome.equal, outcome.sentence
+    assert next(connections) == 5, "it has connected once more"
 
 
 def test_a_difference_ends_the_proof_and_is_in_its_json(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
