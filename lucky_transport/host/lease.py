@@ -92,16 +92,12 @@ class Lease:
                 raise self.lost()
             self._engine_step(control)
             if control is not None:
-                self._clear_outcomes(control)
+                self.clear_outcome((control & RESET) != 0)  # no engine, ticking or not, rewards a reset
         except BaseException as error:  # an engine is foreign code and may raise anything
             raise_wire_error(self._engine, "step", error)
         finally:
             if held:
                 self._lock.release()
-
-    def _clear_outcomes(self, control: NDArray[np.uint8]) -> None:
-        """Zero reward, flags and signals of reset envs: no engine, ticking or not, rewards a reset."""
-        self.clear_outcome((control & RESET) != 0)
 
     def clear_outcome(self, reset: NDArray[np.bool_] | int) -> None:
         """Zero reward, flags and signals of these envs."""

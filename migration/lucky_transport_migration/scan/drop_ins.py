@@ -111,7 +111,7 @@ def _rewrite_servers(codemod: EngineCodemod, targets: Targets) -> bool:
     for obstacle in obstacles:
         codemod.refuse(obstacle.node, obstacle.why)
     if obstacles:
-        return any(_may_be_the_engines(codemod, call, targets) for call in ports)
+        return any(not call.args or targets.may_be_the_engines(codemod, call.args[0].value) for call in ports)
     address = ports[0].args[0].value
     new = text_node(targets.of_server(codemod, address).endpoint or "")
     codemod.rename(server.func, f"{DROP_INS}.{_SERVERS[found[server]]}", needs=_NEEDS)
@@ -121,10 +121,6 @@ def _rewrite_servers(codemod: EngineCodemod, targets: Targets) -> bool:
 
 def _name(call: cst.Call) -> str:
     return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-
-
-def _may_be_the_engines(codemod: EngineCodemod, port: cst.Call, targets: Targets) -> bool:
-    return not port.args or targets.may_be_the_engines(codemod, port.args[0].value)
 
 
 def _obstacles(

@@ -45,15 +45,11 @@ def places_in(source: str | bytes) -> list[GrpcUse]:
             parts.add(use)
         is_call = isinstance(use.node, ast.Call)
         if use not in parts or not isinstance(use.node, ast.Constant | ast.JoinedStr):
-            places = [GrpcUse(_line(use.node), kind, symbol) for kind, symbol in _meanings(use, lines)]
+            places = [GrpcUse(getattr(use.node, "lineno", 1), kind, symbol) for kind, symbol in _meanings(use, lines)]
             found.update(dict.fromkeys(places))
             if places and is_call:
                 parts.add(use)
     return sorted(found)
-
-
-def _line(node: ast.AST) -> int:
-    return getattr(node, "lineno", 1)
 
 
 def _meanings(use: Use, lines: list[bytes]) -> Iterator[tuple[Kind, str]]:
@@ -154,7 +150,7 @@ def _meanings_of_call(use: Use, node: ast.Call, lines: list[bytes]) -> Iterator[
     for name in _names_by_text(use.scope, node, lines):
         if (kind := _kind_of_callable(name)) is not None:
             yield kind, name
-    if not found and (not names or _is_importer(names[0])):
+    if not found and (not names or names[0].rpartition(".")[2] in _IMPORTERS):
         yield from _by_method_name(node, lines)
 
 
@@ -214,10 +210,6 @@ def _kind_of_base(name: str) -> Kind | None:
     if (match := BASES.fullmatch(name)) is not None:
         return next(kind for kind in ("servicer", "interceptor", "server", "channel") if match[kind])
     return "channel" if luckyrobots_class(name) in LUCKYROBOTS_CLASSES else None
-
-
-def _is_importer(name: str) -> bool:
-    return name.rpartition(".")[2] in _IMPORTERS
 
 
 def _by_method_name(node: ast.Call, lines: list[bytes]) -> Iterator[tuple[Kind, str]]:
