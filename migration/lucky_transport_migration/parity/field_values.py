@@ -61,12 +61,12 @@ class FieldValues:
         return found
 
     def check(self, methods: Iterable[ServiceMethod]) -> None:
-        """Make sure of each key that fits a package of the methods' requests; others are of another service.
+        """Make sure of each key that fits a package of the services' requests; others are of another service.
 
         Raises ConfigError for a message or field that is not there, and for a value that the field cannot have.
         """
-        messages = {one.full_name: one for row in methods for one in _within(row.request.DESCRIPTOR)}
-        packages = {one.file.package for one in messages.values()}
+        services = [row.descriptor.containing_service for row in methods if row.descriptor]
+        messages = {one.full_name: one for it in services for m in it.methods for one in _within(m.input_type)}
         for key, values in self._rows.items():
             name, _, field_name = key.rpartition(".")
             if name.startswith("google.protobuf."):
@@ -74,7 +74,7 @@ class FieldValues:
                 raise ConfigError(f"{self._source}: {key!r} is of a well-known message", hint=hint)
             if name in messages:
                 self._checked[key] = self._fitting(key, messages[name], field_name, values)
-            elif name.rpartition(".")[0] in packages:
+            elif name.rpartition(".")[0] in {one.file.package for one in messages.values()}:
                 hint = did_you_mean(name, messages).rstrip() or f"there are {', '.join(messages)}"
                 raise ConfigError(f"{self._source}: {key!r}: no request has a message {name!r}", hint=hint)
 

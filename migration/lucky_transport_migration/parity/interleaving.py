@@ -104,7 +104,7 @@ class Interleaving:
                 if not self.parity.lost:
                     prove(row)
                     self.parity.look(row.name, self.pair.ended())
-        if self.parity.lost:
+        if self.parity.lost or not self._accepted:
             return
         if len(self.parity.rows) > 1:
             self._together(chosen[:_AT_ONCE], "calls of different methods at once")

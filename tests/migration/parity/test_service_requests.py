@@ -217,6 +217,14 @@ def test_values_that_name_nothing_or_do_not_fit_are_refused(report: Any, key: st
     assert text in str(raised.value)
 
 
+def test_values_of_methods_that_are_not_called_are_checked_too(weather: WeatherPrograms) -> None:
+    one, *others = methods_in(weather.descriptor_set.read_bytes(), "weather.binpb")
+    keys = {f"{row.request.DESCRIPTOR.full_name}.{row.request.DESCRIPTOR.fields[0].name}" for row in others}
+    for key in keys:
+        with pytest.raises(ConfigError, match="cannot be"):
+            FieldValues({key: [object()]}).check([one])
+
+
 def test_values_of_the_command_line_stand_beside_those_of_the_file(tmp_path: Path, report: Any) -> None:
     (tmp_path / "lucky_transport.toml").write_text(f'[parity.values]\n"{_READING}.note" = ["Oslo"]\n')
     values = FieldValues.load([f"{_READING}.note=Rome", f"{_READING}.i32=7", f"{_READING}.gust=[1, 2]"], tmp_path)
