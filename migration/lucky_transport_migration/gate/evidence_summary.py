@@ -44,7 +44,7 @@ class EvidenceSummary(Tally):
     tails: durations of calls that a caller waited for; a shadow's are those of its thread. live: calls of programs that
     were compared, by_candidate: those that the candidate answered. known: what is known of the method. stage: where
     `standing` has it, rung: the same, None where that is no stage that the gate judges. timed: the kinds of calls whose
-    durations count.
+    durations count, but for those made at `grpc`.
 
     Live calls of another rung do not count; of a READ on a rung only live calls are timed.
     """
@@ -91,7 +91,7 @@ class EvidenceSummary(Tally):
             if is_accepted or one.verdict != EQUAL:
                 self._is_bad[one.request or self.trials] |= one.verdict != EQUAL
             self.aspects.update([one.aspect or one.verdict] if one.verdict != EQUAL else ())
-        if one.kind in self.timed:
+        if one.kind in self.timed and one.stage != "grpc":  # calls of one transport, of another moment
             self._add_durations(one)
 
     @property

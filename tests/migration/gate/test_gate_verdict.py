@@ -240,6 +240,13 @@ def test_durations_of_a_recording_are_not_compared_with_those_of_today() -> None
     assert "no replay" in reason
 
 
+def test_durations_of_calls_at_stage_grpc_do_not_count() -> None:
+    both = [replace(one, kind="parity") for one in calls(1_200)]
+    slow = (replace(one, stage="grpc", shadow=None, verdict="not_compared") for one in calls(500, grpc_us=40_000.0))
+    alone, beside = (judge(found, Limits()).methods[both[0].method].latency for found in (both, [*both, *slow]))
+    assert alone == beside
+
+
 def test_durations_of_calls_that_failed_do_not_count() -> None:
     nothing, reason = judge([seen(code="NOT_FOUND", grpc_us=10.0, shm_us=900.0)] * 1200, Limits()).reasons
     assert "NOTHING COMPARED: none of 1,200 compared calls was accepted (1,200 NOT_FOUND)" in nothing
