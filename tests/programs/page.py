@@ -162,7 +162,7 @@ def _sign_off(program: Program, done: SignOff) -> str:
     if done.methods:
         lines += [
             "",
-            "| method | verdict | compared | distinct requests | differed or failed |",
+            "| method | verdict | compared | distinct accepted requests | differed or failed |",
             "|---|---|---|---|---|",
         ]
         lines += map(_method, done.methods)
