@@ -441,7 +441,7 @@ STEP_PLANTS: tuple[Plant, ...] = (
     by_parity("a call beside a step", CallsBeside, "observation of env 0 at [0]"),
     by_parity("all envs end in one step", AllEnded, "of env 15"),
     by_parity("a second client", SecondClient, "typed_call", "action_size=2", "action_size=3"),
-    by_parity("the first reset of the next client", NextDriver, "observation of env 0 at [0]", "(reset, frames)"),
+    by_parity("the first reset of the next client", NextDriver, "observation[of one env]", "(reset, frames)"),
     by_parity("a step by another thread", OtherThread, "observation of env 0 at [0]"),
     by_parity("a pixel that is rendered", RenderedPixel, "render", "render,"),
     by_parity("no streams", NoStreams, "capabilities.streams", "True", "False"),

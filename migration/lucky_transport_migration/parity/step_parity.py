@@ -261,10 +261,10 @@ def _next_driver(link: ConnectedEngine) -> tuple[Transport, Answer]:
     while True:
         found = link.connect()
         try:
-            if found.spec.hold:
-                found.step(neutral_actions(found.spec), only(found.spec, [0], RESET))
-            frame = found.step(neutral_actions(found.spec), np.full(found.spec.num_envs, RESET, np.uint8))
-            return found, {"observation": frame.observations.copy()}
+            one, actions = [0] if found.spec.hold else range(found.spec.num_envs), neutral_actions(found.spec)
+            first = found.step(actions, only(found.spec, one, RESET)).observations[:1].copy()
+            frame = found.step(actions, np.full(found.spec.num_envs, RESET, np.uint8))
+            return found, {"observation[of one env]": first, "observation": frame.observations.copy()}
         except Exception as error:
             found.close()
             if deadline.expired or not isinstance(error, Busy):
