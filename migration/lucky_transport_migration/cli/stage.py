@@ -122,7 +122,10 @@ def promote(method: str, force: bool, as_json: bool) -> None:
 @click.option("--why", default="by hand", help="The reason, for who reads the journal.")
 @_JSON
 def demote(method: str, to: Any, why: str, as_json: bool) -> None:
-    """Move METHOD back at once, and hold it there for the cool-down of [gate]."""
+    """Move METHOD back at once, and hold it there for the cool-down of [gate].
+
+    What was compared before then counts no more, also where METHOD is at grpc and stays.
+    """
     _done(_moves().demote(method, to, why), (), as_json=as_json)
 
 

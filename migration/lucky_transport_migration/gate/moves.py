@@ -84,12 +84,16 @@ class Moves:
         return moves
 
     def demote(self, target: str, to: Placement | None = None, why: str = "by hand") -> list[StageChange]:
-        """Move each method that `target` names down: to `to`, by default to where gRPC answers every call again."""
+        """Move each method that `target` names down: to `to`, by default to where gRPC answers every call again.
+
+        What was compared before then counts no more, also where a method is at grpc and stays.
+        """
         moves: list[StageChange] = []
         for name in self._movable(target):
             before = self.standing.placement(name)
             there = before.fallback if to is None else to
-            moves.append(StageChange(name, before, there, "" if there < before else f"is at {before} already"))
+            refused = "" if to is None or there < before else f"is at {before} already"
+            moves.append(StageChange(name, before, there, refused))
         self._write_moves(target, moves)
         for one in (move for move in moves if not move.refused):
             self.standing.journal.demote(one.method, one.before, one.to, why, self._limits.cool_down_s)

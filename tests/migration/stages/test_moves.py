@@ -12,8 +12,10 @@ import pytest
 from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport_migration.gate.looks import Looks
 from lucky_transport_migration.gate.moves import Moves, write_rows
+from lucky_transport_migration.jsonl import Damage
 from lucky_transport_migration.stages.decision import Decider
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
+from lucky_transport_migration.stages.evidence_window import count_evidence
 from lucky_transport_migration.stages.stage import Placement
 from tests.support.fixtures.migration_evidence import demote, seen
 
@@ -256,10 +258,14 @@ def test_an_automatic_demotion_outlasts_its_cool_down_until_a_promotion(write: W
     assert (str(move.before), str(move.to), move.refused, _at(_LIST)) == ("shadow", "canary 1%", "", "canary 1%")
 
 
-def test_what_is_low_already_is_not_demoted(write: Write) -> None:
+def test_what_is_low_already_is_not_moved_and_what_differed_before_is_set_aside(write: Write, project: Path) -> None:
     write(_FILE)
-    assert Moves().demote("CameraService/ListCameras")[0].refused == "is at grpc already"
     assert Moves().demote(_ENTITY, _p("shm"))[0].refused == "is at shadow already"
+    method = "/hazel.rpc.CameraService/ListCameras"
+    _see(project / "lucky-evidence", method, verdict="different", at="2026-01-01T00:00:00.000Z")
+    (move,) = Moves().demote("CameraService/ListCameras", why="mended")
+    assert (str(move.before), str(move.to), move.refused) == ("grpc", "grpc", "")
+    assert not count_evidence(project / "lucky-evidence", Damage())[method]
 
 
 def test_the_stepping_path_moves_by_its_row_and_running_programs_keep_their_side(write: Write, project: Path) -> None:
