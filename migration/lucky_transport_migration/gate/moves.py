@@ -92,8 +92,7 @@ class Moves:
         for name in self._movable(target):
             before = self.standing.placement(name)
             there = before.fallback if to is None else to
-            refused = "" if to is None or there < before else f"is at {before} already"
-            moves.append(StageChange(name, before, there, refused))
+            moves.append(StageChange(name, before, there, f"is at {before} already" if to and to >= before else ""))
         self._write_moves(target, moves)
         for one in (move for move in moves if not move.refused):
             self.standing.journal.demote(one.method, one.before, one.to, why, self._limits.cool_down_s)
