@@ -86,7 +86,6 @@ class Interleaving:
     def leave_out(self, name: str) -> None:
         """Make no more calls of this method: it differs."""
         self._accepted.pop(name, None)
-        self._streams.pop(name, None)
 
     def prove(self) -> None:
         """Go through the phases."""
@@ -100,7 +99,7 @@ class Interleaving:
             for asked in self._ask(chosen, (client,)):
                 self.take(asked, how)
         for prove in (self._turns, self._ends, self._at_once):
-            for row in map(self.parity.rows.__getitem__, self._accepted):
+            for row in map(self.parity.rows.__getitem__, tuple(self._accepted)):
                 if not self.parity.lost:
                     prove(row)
                     self.parity.look(row.name, self.pair.ended())
@@ -118,8 +117,8 @@ class Interleaving:
             leave(self.pair)
             for one in self._rounds(f"in rounds of all methods, {when}", clients=(0, 1)):
                 self.take(*one)
-        for name, call in self._streams.items():
-            asked = self.pair.ask(self.parity.rows[name], call)
+        for name in filter(self._accepted.__contains__, self._streams):
+            asked = self.pair.ask(self.parity.rows[name], call := self._streams[name])
             self.take(self._ask_fresh(name, call) if asked.differs else asked, "left early")
 
     def take(self, asked: AskedCall, what: str) -> None:
@@ -131,6 +130,7 @@ class Interleaving:
         self.write(asked.evidence)
         if asked.differs and counts.first_difference is None:
             counts.first_difference = asked.located(self.parity.calls - 1, what)
+            self.leave_out(asked.evidence.method)
 
     def _rounds(self, when: str, clients: Sequence[int] = (0,), rounds: int = len(_NEW)) -> list[tuple[AskedCall, str]]:
         """Make calls of all methods by turns, so that what a call of one changes shows in answers of another. Return
