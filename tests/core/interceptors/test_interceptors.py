@@ -222,7 +222,7 @@ def test_an_interceptor_may_change_actions_and_requests_and_answer_itself(endpoi
 
 def test_a_future_that_an_interceptor_never_finishes_is_waited_for_until_the_deadline(endpoint: str) -> None:
     forgets = Scripted(lambda *_: Future())
-    with opened(endpoint, forgets) as transport, pytest.raises(PeerTimeout, match=r"did not end within 0\.0"):
+    with opened(endpoint, forgets) as transport, pytest.raises(PeerTimeout, match="did not end within 0"):
         transport.call(GET_SCHEMA, GET_SCHEMA.request("agent_0"), Deadline(0.01))
 
 

@@ -425,7 +425,7 @@ def test_a_spec_with_one_hostile_value_is_a_spec_or_a_spec_error(place: tuple[An
     assert all(type(extent) is int for extent in spec.observation.shape)
     assert BatchSpec.from_json(spec.to_json()) == spec
     if spec.observation_parts:
-        unpack(np.zeros(spec.observation_shape, np.uint8), spec.observation_parts)
+        unpack(np.zeros((1, *spec.observation.shape), np.uint8), spec.observation_parts)  # one env's: it may have many
 
 
 # --- actions: what is wrong is named by its first place ---
