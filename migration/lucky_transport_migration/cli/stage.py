@@ -124,7 +124,7 @@ def promote(method: str, force: bool, as_json: bool) -> None:
 def demote(method: str, to: Any, why: str, as_json: bool) -> None:
     """Move METHOD back at once, and hold it there for the cool-down of [gate].
 
-    What was compared before then counts no more, also where METHOD is at grpc and stays.
+    What was compared before then counts no more: to set it aside of a method that is at grpc, name that method itself.
     """
     _done(_moves().demote(method, to, why), (), as_json=as_json)
 

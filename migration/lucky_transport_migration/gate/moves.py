@@ -86,13 +86,14 @@ class Moves:
     def demote(self, target: str, to: Placement | None = None, why: str = "by hand") -> list[StageChange]:
         """Move each method that `target` names down: to `to`, by default to where gRPC answers every call again.
 
-        What was compared before then counts no more, also where a method is at grpc and stays.
+        What was compared before then counts no more; so a method at grpc that is named by itself, not by a pattern,
+        stays, and is held there.
         """
         moves: list[StageChange] = []
         for name in self._movable(target):
             before = self.standing.placement(name)
-            there = before.fallback if to is None else to
-            moves.append(StageChange(name, before, there, f"is at {before} already" if to and to >= before else ""))
+            is_low = (to or is_pattern(target)) and (to or before.fallback) >= before
+            moves.append(StageChange(name, before, to or before.fallback, f"is at {before} already" if is_low else ""))
         self._write_moves(target, moves)
         for one in (move for move in moves if not move.refused):
             self.standing.journal.demote(one.method, one.before, one.to, why, self._limits.cool_down_s)

@@ -261,6 +261,7 @@ def test_an_automatic_demotion_outlasts_its_cool_down_until_a_promotion(write: W
 def test_what_is_low_already_is_not_moved_and_what_differed_before_is_set_aside(write: Write, project: Path) -> None:
     write(_FILE)
     assert Moves().demote(_ENTITY, _p("shm"))[0].refused == "is at shadow already"
+    assert {one.refused for one in Moves().demote("CameraService/*")} == {"is at grpc already"}
     method = "/hazel.rpc.CameraService/ListCameras"
     _see(project / "lucky-evidence", method, verdict="different", at="2026-01-01T00:00:00.000Z")
     (move,) = Moves().demote("CameraService/ListCameras", why="mended")
