@@ -45,6 +45,7 @@ _MESSAGES = {
     "1 pendulum": _PENDULUM,
 }  # fmt: skip
 
+_CO_RUNNERS = (0, 1, 2, 4)
 #: Computes until it is ended, at the latest with the process that started it.
 _CO_RUNNER = "import ctypes; ctypes.CDLL(None).prctl(1, 9)\nwhile True: pass"
 
@@ -101,7 +102,7 @@ def co_runners(count: int, look_s: float) -> Generator[Callable[[], float]]:
 
 def beside(effort: Effort, rounds: int) -> Iterator[Row]:
     """Yield one exchange beside co-runners."""
-    for count in (0, 1, 2, 4):
+    for count in _CO_RUNNERS:
         for path, wait in (*_WAYS, ("limit", "block"), ("limit", "spin")):
             found: list[Measurement] = []
             losses: list[float] = []

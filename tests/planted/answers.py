@@ -1,8 +1,8 @@
 """Differences between two answers of one service, as its handlers give them, and the words that each must show.
 
 One list for every tool: `test_answers.py` holds them against the comparison in memory, tests/exhaustive/planted runs
-the tools on a server that answers so (`answering_server.py`), with one plant of each aspect. The service has Get and
-Watch, which take and answer Structs; answers of other messages are of the comparison in memory alone.
+the tools on a server that answers so (`answering_server.py`), with one plant of each aspect. Each plant has a method of
+its own there, which takes and answers Structs; answers of other messages are of the comparison in memory alone.
 """
 
 import math
@@ -43,11 +43,16 @@ class AnswerPlant:
     words: tuple[str, ...]
     verdict: str = "different"
     tools: tuple[str, ...] = ()
+    name: str = ""
 
     @property
     def method(self) -> str:
         """The method that has it, by its full name."""
-        return f"/{SERVICE}/{'Watch' if len(self.control.items) > 1 else 'Get'}"
+        return f"/{SERVICE}/{'Watch' if self.streams else 'Get'}{''.join(filter(str.isalnum, self.name.title()))}"
+
+    @property
+    def streams(self) -> bool:
+        return len(self.control.items) > 1
 
     @property
     def refuses(self) -> bool:
@@ -175,4 +180,4 @@ def _of_handlers() -> dict[str, AnswerPlant]:
     return found
 
 
-PLANTS = _kinds() | _of_handlers()
+PLANTS = {name: replace(plant, name=name) for name, plant in (_kinds() | _of_handlers()).items()}

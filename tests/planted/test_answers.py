@@ -23,7 +23,7 @@ RULES = ComparisonRules()
 
 
 def row(name: str, response: type[Any] = Struct) -> ServiceMethod:
-    stream = Flow.EVERY if name.endswith("Watch") else None
+    stream = Flow.EVERY if "/Watch" in name else None
     return ServiceMethod(name, Effect.READ, "a test", "a test", stream=stream, request=Struct, response=response)
 
 

@@ -1,8 +1,8 @@
 """The proof of a service of a team's own: one server on a port, one in shared memory, the same calls to both.
 
 Each method gets drawn calls until one is answered differently. Then two fresh servers on ports are asked the same, the
-calls of the methods before it too: a server that differs from itself says nothing of a transport. If it does not, the
-smallest call that differs is looked for, on a fresh pair that is asked the same calls of the method first. Calls of a
+calls of the methods before it too: a server that differs from itself says nothing of a transport. Of a method that does
+not, the smallest call that differs is looked for, on a fresh pair that is asked the same calls of it first. Calls of a
 recording are made in their order, all of them, and where one differs, on two fresh servers on ports as well. The last
 call of each method has a deadline that is over. What accepted calls do to each other is looked at in the end: see
 interleaving.py.
@@ -10,10 +10,12 @@ interleaving.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from lucky_transport.deadline import Deadline
@@ -41,7 +43,8 @@ _NOT_PLAYED = {
     "the order between requests and responses of a stream": "a recording does not hold it; all requests are sent first",
 }
 
-Note = Callable[[AskedCall], object]
+#: The calls of each method that differed, with their numbers.
+Differing = dict[str, list[tuple[int, AskedCall]]]
 
 
 @dataclass(slots=True)
@@ -84,14 +87,11 @@ class ServiceProof:
             self._write = stack.enter_context(closing(EvidenceWriter(self.evidence, contents))).write
             parity.rows = {row.name: row for row in methods}
             parity.methods = {row.name: ParityCounts() for row in methods}
-            if self.recorded is not None:
-                self._play(pair, parity, advance)
-            ask, plain = partial(self._ask_drawn, methods), RequestTable(self.values.named)
-            later = Interleaving(pair, parity, self._pair, ask, self._write, plain)
+            plain = RequestTable(self.values.named)
+            later = Interleaving(pair, parity, self._pair, partial(self._ask_drawn, methods), self._write, plain)
+            differing = self._draw(later, advance) if self.recorded is None else self._play(pair, parity, advance)
+            self._judge(parity, differing)
             for row in methods:
-                if not parity.lost and self.recorded is None:
-                    self._prove_method(row, later)
-                    advance()
                 if not parity.lost:
                     self._prove_late(row, later)
                     parity.look(row.name, pair.ended())
@@ -106,40 +106,26 @@ class ServiceProof:
                 if f"{name} " in f"{what} ":
                     self._write(Evidence(name, GAP, SideResult(CONTROL), kind=PROOF, why=f"{what} ({why})"))
 
-    def _prove_method(self, row: ServiceMethod, later: Interleaving) -> None:
-        first, parity, drawn = later.parity.calls, later.parity, DrawnCalls(row, self.values, self.seed)
-
-        def note(asked: AskedCall) -> None:
-            parity.methods[row.name].add(asked.evidence)
-            if not asked.differs:
-                self._write(asked.evidence)
-                later.keep(asked)
-
-        found = self._examine(row, later.pair, drawn, note)
-        if found is None:
-            if not drawn.is_random:
+    def _draw(self, later: Interleaving, advance: Callable[[], None]) -> Differing:
+        """Make the drawn calls of each method until one differs."""
+        parity, differing = later.parity, Differing()
+        for row in parity.rows.values():
+            if parity.lost:
+                break
+            first, counts, drawn = parity.calls, parity.methods[row.name], DrawnCalls(row, self.values, self.seed)
+            for asked in self._asked(row, later.pair, drawn):
+                counts.add(asked.evidence)
+                if asked.differs:
+                    later.leave_out(row.name)
+                    differing[row.name] = [(first + counts.compared - 1, asked)]
+                else:
+                    self._write(asked.evidence)
+                    later.keep(asked)
+            if row.name not in differing and not drawn.is_random:
                 parity.left[f"cases of requests of {row.name} beyond the first {self.count}"] = "pass more --requests"
-            return
-        later.leave_out(row.name)
-        counts = parity.methods[row.name]
-        number = first + counts.compared - 1
-        with self._pair(CONTROL) as twins:  # what another method has stored may differ too
-            self._ask_drawn(list(parity.rows.values())[: list(parity.rows).index(row.name)], twins)
-            noise = self._examine(row, twins, drawn)
-        if noise is not None:
-            self._write(replace(noise.evidence, kind="aa"))
-            self._write(_uncompared(found.evidence))
-            parity.itself[row.name] = noise.located(number, "drawn, on two ports")
-            return
-        self._write(found.evidence)
-        what = "as drawn"
-        if found.evidence.aspect != "late":  # a smaller call is not slower
-            with self._pair(CANDIDATE) as fresh:
-                again = self._examine(row, fresh, drawn)
-                is_alike = again is not None and again.evidence.aspect == found.evidence.aspect
-                found = self._smallest(row, fresh, again) if again and is_alike else found
-            what = "the smallest found" if is_alike else "as drawn; not without the calls of other methods before it"
-        counts.first_difference = found.located(number, what)
+            advance()
+            parity.look(row.name, later.pair.ended())
+        return differing
 
     def _prove_late(self, row: ServiceMethod, later: Interleaving) -> None:
         """Make a call whose deadline is over. No client waits for it, so it is no evidence unless it differs."""
@@ -149,9 +135,9 @@ class ServiceProof:
         if asked.differs and row.name not in later.parity.itself:
             later.take(asked, "with no time left")
 
-    def _play(self, pair: ServerPair, parity: ServiceParity, advance: Callable[[], None]) -> None:
-        """Make the recorded calls on both, and where answers differ on two servers on ports too."""
-        differing: dict[str, list[tuple[int, AskedCall]]] = {}
+    def _play(self, pair: ServerPair, parity: ServiceParity, advance: Callable[[], None]) -> Differing:
+        """Make the recorded calls."""
+        differing = Differing()
         was_gone, recorded = False, self.recorded
         assert recorded is not None
         for number, (row, call) in enumerate(recorded.calls(parity.rows)):
@@ -168,57 +154,71 @@ class ServiceProof:
             parity.look(row.name, pair.ended())
             if parity.lost:
                 break
-        if differing:
-            with self._pair(CONTROL) as twins:
-                for row, call in recorded.calls(parity.rows):
-                    noise = twins.ask(row, call, reverse=False)
-                    if noise.differs and (found := differing.pop(row.name, None)):
-                        self._write(replace(noise.evidence, kind="aa"))
-                        for _, asked in found:
-                            self._write(_uncompared(asked.evidence))
-                        parity.itself[row.name] = noise.located(parity.calls - 1, "recorded, on two ports")
+        return differing
+
+    def _judge(self, parity: ServiceParity, differing: Differing) -> None:
+        """Say of these methods what differs first, unless two servers on ports that are asked the same differ too."""
+        noises = self._noises(parity, differing) if differing else {}
+        how = "drawn" if self.recorded is None else "recorded"
         for name, found in differing.items():
+            number, first = found[0]
+            if (noise := noises.get(name)) is not None:
+                self._write(replace(noise.evidence, kind="aa"))
+                for _, asked in found:
+                    left_out = {"verdict": NOT_COMPARED, "aspect": "", "where": "", "values": {}, "why": ITSELF}
+                    self._write(replace(asked.evidence, **left_out))
+                parity.itself[name] = noise.located(number, f"{how}, on two ports")
+                continue
             for _, asked in found:
                 self._write(asked.evidence)
-            number, asked = found[0]
-            parity.methods[name].first_difference = asked.located(number, "as recorded")
+            smallest = self._smallest(parity.rows[name], first) if self.recorded is None else (first, "as recorded")
+            parity.methods[name].first_difference = smallest[0].located(number, smallest[1])
 
-    def _examine(self, row: ServiceMethod, pair: ServerPair, drawn: DrawnCalls, note: Note = id) -> AskedCall | None:
-        """Return the first difference between the drawn calls, the same ones each time; note: of those up to it."""
-        for number, call in enumerate(drawn):
-            if number == self.count:
-                break
-            asked = pair.ask(row, call, reverse=number % 2 == 1)
-            note(asked)
-            if asked.differs:
-                return asked
-        return None
-
-    @staticmethod
-    def _smallest(row: ServiceMethod, pair: ServerPair, found: AskedCall) -> AskedCall:
-        """Return the smallest call that is found to differ; a server that ends in one answers none that is smaller."""
-        deadline, left = Deadline(_SHRINK_S), _MOST_SHRINKS
-        while not pair.ended(_END_S if found.is_gone else 0.0):
-            for call in smaller(found.call, requests_stream=row.requests_stream):
-                if deadline.expired or not left:
-                    return found
-                left -= 1
-                asked = pair.ask(row, call, reverse=left % 2 == 1)
-                if asked.evidence.aspect == found.evidence.aspect:
-                    found = asked
-                    break
+    def _noises(self, parity: ServiceParity, differing: Differing) -> dict[str, AskedCall]:
+        """Return by method where two servers on ports differ first, asked also what other methods may have stored."""
+        with self._pair(CONTROL) as twins:
+            if self.recorded is None:
+                rows = islice(parity.rows.values(), 1 + max(map(list(parity.rows).index, differing)))
+                asked = (one for row in rows for one in self._asked(row, twins))
             else:
+                asked = (twins.ask(*call, reverse=False) for call in self.recorded.calls(parity.rows))
+            found = [one for one in asked if one.differs]
+        return {one.evidence.method: one for one in reversed(found)}
+
+    def _asked(self, row: ServiceMethod, pair: ServerPair, drawn: DrawnCalls | None = None) -> Iterator[AskedCall]:
+        """Make the drawn calls, the same ones each time, until one differs."""
+        for number, call in enumerate(islice(drawn or DrawnCalls(row, self.values, self.seed), self.count)):
+            yield (asked := pair.ask(row, call, reverse=number % 2 == 1))
+            if asked.differs:
                 break
-        return found
+
+    def _smallest(self, row: ServiceMethod, found: AskedCall) -> tuple[AskedCall, str]:
+        """Return the smallest call that is found to differ on a fresh pair, and what it is; a server that ends in one
+        answers none that is smaller.
+        """
+        if found.evidence.aspect == "late":  # a smaller call is not slower
+            return found, "as drawn"
+        with self._pair(CANDIDATE) as pair:
+            again = next((one for one in self._asked(row, pair) if one.differs), None)
+            if again is None or again.evidence.aspect != found.evidence.aspect:
+                return found, "as drawn; not without the calls of other methods before it"
+            found, deadline, left = again, Deadline(_SHRINK_S), _MOST_SHRINKS
+            while not pair.ended(_END_S if found.is_gone else 0.0):
+                for call in smaller(found.call, requests_stream=row.requests_stream):
+                    if deadline.expired or not left:
+                        return found, "the smallest found"
+                    left -= 1
+                    asked = pair.ask(row, call, reverse=left % 2 == 1)
+                    if asked.evidence.aspect == found.evidence.aspect:
+                        found = asked
+                        break
+                else:
+                    break
+        return found, "the smallest found"
 
     def _ask_drawn(self, rows: Sequence[ServiceMethod], pair: ServerPair) -> None:
         for row in rows:
-            self._examine(row, pair, DrawnCalls(row, self.values, self.seed))
+            deque(self._asked(row, pair), 0)
 
     def _pair(self, other: str) -> ServerPair:
         return ServerPair(self.command, other, self.rules, self.deadline_s)
-
-
-def _uncompared(evidence: Evidence) -> Evidence:
-    """Return the evidence of a difference that says nothing of a transport."""
-    return replace(evidence, verdict=NOT_COMPARED, aspect="", where="", values={}, why=ITSELF)

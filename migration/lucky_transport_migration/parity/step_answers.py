@@ -6,7 +6,7 @@ What a user can see is in the answer; a field left out here is a field that pari
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -52,7 +52,7 @@ class StepUser:
 
     def __init__(self, env: VectorEnv) -> None:
         self._env = env
-        self._held = deque[tuple[tuple[tuple[Any, ...], int], Mapping[str, Any]]](maxlen=_KEPT)
+        self._held = deque[list[tuple[NDArray[Any], bytes]]](maxlen=_KEPT)
         self._seen: dict[str, Any] = {}
 
     def make(self, move: RolloutStep) -> tuple[Any, ...]:
@@ -89,20 +89,23 @@ class StepUser:
         """Return what `make` returned as named arrays, which of them can be written to, the actions as they are now,
         what a typed call was answered, and whether what each of the last four moves returned is as it was.
         """
-        env = self._env
-        table = env_answer(returned, env.out_of_bounds)
-        kept = dict(table)
-        table |= {name: np.array(value) for name, value in self._seen.items()}
-        shown = (*flat("observation", returned[0]).values(), *flatten(returned[-1]).values(), *returned[1:-1])
-        table["writeable"] = np.array([np.asarray(one).flags.writeable for one in shown])
-        table["earlier_kept"] = np.array([same_bits(env_answer(*earlier), bits) for earlier, bits in self._held])
-        self._held.append(((returned, env.out_of_bounds), kept))
+        table = env_answer(returned, self._env.out_of_bounds) | {k: np.array(v) for k, v in self._seen.items()}
+        shown = list(_arrays(returned))
+        table["writeable"] = np.array([one.flags.writeable for one in shown])
+        table["earlier_kept"] = np.array([all(one.tobytes() == was for one, was in held) for held in self._held])
+        self._held.append([(one, one.tobytes()) for one in shown])
         return table
 
 
-def same_bits(now: Mapping[str, Any], before: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """Return whether arrays by the same names have the same bits."""
-    return np.array(all(np.array(now[name]).tobytes() == array.tobytes() for name, array in before.items()))
+def _arrays(value: Any) -> Iterator[NDArray[Any]]:
+    """Yield the arrays of a value themselves, those of a dict by their names."""
+    if isinstance(value, Mapping):
+        value = tuple(value[name] for name in sorted(value))
+    if isinstance(value, tuple):
+        for one in value:
+            yield from _arrays(one)
+    else:
+        yield np.asarray(value)
 
 
 def env_answer(returned: tuple[Any, ...], out_of_bounds: int) -> dict[str, NDArray[Any]]:

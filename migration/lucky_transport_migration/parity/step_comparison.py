@@ -25,7 +25,7 @@ from lucky_transport_migration.compare.difference import AtMove, Difference, Loc
 from lucky_transport_migration.compare.rules import ComparisonRules
 from lucky_transport_migration.parity import invalid_use
 from lucky_transport_migration.parity.rollout import RolloutPlan, RolloutStep
-from lucky_transport_migration.parity.step_answers import StepUser, ask_beside, frame_of, same_bits
+from lucky_transport_migration.parity.step_answers import StepUser, ask_beside, frame_of
 
 #: Width and height of what cameras show.
 _IMAGE = (64, 48)
@@ -210,9 +210,9 @@ def _frames_of(transport: Transport) -> Act:
     def answer(frame: Frame) -> Answer:
         table = tables.table(frame, transport.out_of_bounds)
         if frame.seq % 3 == 0 and transport.capabilities.commands:
-            before = {"observation": frame.observations.copy()}
+            before = frame.observations.tobytes()
             table["typed_call"] = ask_beside(transport)
-            table["views_kept"] = same_bits({"observation": frame.observations}, before)
+            table["views_kept"] = np.array(frame.observations.tobytes() == before)
         return table
 
     return partial(frame_of, transport), answer

@@ -32,8 +32,9 @@ def _children() -> set[str]:
 
 
 @pytest.mark.parametrize("part", ["beside", "one-cpu", "idle", "threads"])
-def test_each_part_prints_its_ways(part: str) -> None:
+def test_each_part_prints_its_ways(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("grpc")
+    monkeypatch.setattr(beside, "_CO_RUNNERS", (1,))
     done = CliRunner().invoke(beside.main, ["--only", part, "--rounds", "1", "--seconds", "0.005"])
     assert done.exit_code == 0, done.output
     for way in ("shm adaptive", "shm block", "grpc-batch"):

@@ -36,8 +36,7 @@ def test_a_difference_that_only_certain_calls_show_is_found(tmp_path: Path, plan
     assert words in json.dumps(found["first_difference"])
 
 
-@pytest.mark.parametrize("run", range(3))
-def test_without_a_plant_all_is_equal(tmp_path: Path, run: int) -> None:
+def test_without_a_plant_all_is_equal(tmp_path: Path) -> None:
     found = parity(tmp_path)
     assert found["equal"], found["first_difference"]
     assert found["calls"] == 305

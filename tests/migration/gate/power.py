@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -36,6 +38,7 @@ CORRELATIONS = (0.0, 0.5, 0.9, 0.99)
 
 _LASTS, _OWN = 0.3, 0.2
 Values = NDArray[np.float64]
+_equal: Callable[[int], dict[Any, bool]] = cache(lambda calls: dict.fromkeys(range(calls), False))
 
 #: What so many of a run's first calls come to, None where they cannot pass.
 Growing = Callable[[int], EvidenceSummary | None]
@@ -45,7 +48,7 @@ def summary(control: Values, candidate: Values, calls: int, bad: Sequence[int] =
     """Return what so many calls come to, those numbered `bad` different, with these durations in microseconds."""
     found = EvidenceSummary()
     found.verdicts.update({"equal": calls - len(bad), "different": len(bad)})
-    found._is_bad |= dict.fromkeys(range(calls), False)  # pyright: ignore[reportPrivateUsage] - `add` takes too long
+    found._is_bad |= _equal(calls)  # pyright: ignore[reportPrivateUsage] - `add` takes too long
     found._is_bad |= dict.fromkeys(bad, True)  # pyright: ignore[reportPrivateUsage]
     found.pairs = Pairs(*_kept(control, candidate))
     return found

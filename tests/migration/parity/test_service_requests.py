@@ -154,7 +154,7 @@ def test_requests_of_any_message_can_be_sent_and_made_smaller(kind: Any, report:
     calls = draw(replace(report, request=kind, requests_stream=False))
     assert all(len(call.requests) == 1 and call.text for call in calls if len(call.requests[0]) < 10_000)
     # Value has fields of Struct and ListValue, messages that look like a map and a list
-    assert all(one != call for call in calls for one in smaller(call, requests_stream=False))
+    assert all(one != call for call in calls for one in islice(smaller(call, requests_stream=False), 10))
     if kind in (Timestamp, Duration):
         assert all(call.messages[0].ToJsonString() for call in calls)
 

@@ -2,7 +2,6 @@
 
 import itertools
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 import lucky_transport_migration.routing as routing
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import EngineFailed, NotReachable, PeerDied, Unimplemented
+from lucky_transport.errors import ClosedError, EngineFailed, NotReachable, PeerDied, Unimplemented
 from lucky_transport.messages import (
     GetAgentSchemaRequest,
     LidarSensorRequest,
@@ -62,12 +61,12 @@ def test_a_read_is_answered_by_the_authority_and_noted_with_what_the_shadow_answ
 
 
 def test_an_error_of_the_engine_is_an_answer_like_others(stage: New) -> None:
-    policy, staged = stage(_SHM, faulty=True)
+    policy, staged = stage(_CANARY, faulty=True)
     with pytest.raises(EngineFailed) as raised:
         staged.call(_FAILING, LidarSensorRequest(7))
     (note,) = policy.wait_for(_FAILING.name)
-    for outcome in (note.primary, note.shadow):
-        assert (outcome.code, outcome.details) == ("INTERNAL", str(raised.value))
+    for outcome, transport in ((note.primary, "shm"), (note.shadow, "grpc")):
+        assert (outcome.transport, outcome.code, outcome.details) == (transport, "INTERNAL", str(raised.value))
 
 
 def test_what_changes_the_world_and_reached_no_candidate_is_made_over_grpc(stage: New) -> None:
@@ -112,11 +111,11 @@ def test_a_candidate_that_was_stood_in_for_is_not_asked_again_as_a_shadow(stage:
     assert asked == [threading.current_thread()]
 
 
-def test_a_lost_candidate_is_connected_again(stage: New, serve: New, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_candidate_is_closed_and_connected_again(stage: New, serve: New, monkeypatch: Any) -> None:
     monkeypatch.setattr("lucky_transport_migration.routing.connection._RETRY_S", 0.0)
     endpoint = serve("toy")
-    first = connecting(endpoint, fails(_SCHEMA, PeerDied("planted")))
-    connections = itertools.chain([first], itertools.repeat(connecting(endpoint)))
+    lost = connecting(endpoint, fails(_SCHEMA, PeerDied("planted")))()
+    connections = itertools.chain([lambda: lost], itertools.repeat(connecting(endpoint)))
     policy, staged = stage(_CANARY, others=_STEPS, candidate=lambda: next(connections)())
     deadline = Deadline(10)
     staged.call(_SCHEMA, _ASKED)
@@ -124,7 +123,8 @@ def test_a_lost_candidate_is_connected_again(stage: New, serve: New, monkeypatch
         assert not deadline.expired
         staged.call(_SCHEMA, _ASKED)
         policy.wait_for(_SCHEMA.name, len(policy.notes))
-        time.sleep(0.01)
+    with pytest.raises(ClosedError):
+        lost.call(_MODE, SetSimulationModeRequest())
 
 
 def test_a_complete_method_has_no_way_back(stage: New) -> None:
@@ -306,7 +306,7 @@ class Engine:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     engine = Engine()
-    monkeypatch.setattr(time, "perf_counter_ns", lambda: engine.now_ns)
+    monkeypatch.setattr("time.perf_counter_ns", lambda: engine.now_ns)
     return engine
 
 
