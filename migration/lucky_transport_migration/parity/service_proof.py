@@ -124,7 +124,8 @@ class ServiceProof:
             if row.name not in differing and not drawn.is_random:
                 parity.left[f"cases of requests of {row.name} beyond the first {self.count}"] = "pass more --requests"
             advance()
-            parity.look(row.name, later.pair.ended())
+            is_gone = any(one.is_gone for _, one in differing.get(row.name, ()))
+            parity.look(row.name, later.pair.ended(_END_S if is_gone else 0.0))
         return differing
 
     def _prove_late(self, row: ServiceMethod, later: Interleaving) -> None:
@@ -159,7 +160,6 @@ class ServiceProof:
     def _judge(self, parity: ServiceParity, differing: Differing) -> None:
         """Say of these methods what differs first, unless two servers on ports that are asked the same differ too."""
         noises = self._noises(parity, differing) if differing else {}
-        how = "drawn" if self.recorded is None else "recorded"
         for name, found in differing.items():
             number, first = found[0]
             if (noise := noises.get(name)) is not None:
@@ -167,7 +167,7 @@ class ServiceProof:
                 for _, asked in found:
                     left_out = {"verdict": NOT_COMPARED, "aspect": "", "where": "", "values": {}, "why": ITSELF}
                     self._write(replace(asked.evidence, **left_out))
-                parity.itself[name] = noise.located(number, f"{how}, on two ports")
+                parity.itself[name] = noise.located(number, f"{'recorded' if self.recorded else 'drawn'}, on two ports")
                 continue
             for _, asked in found:
                 self._write(asked.evidence)

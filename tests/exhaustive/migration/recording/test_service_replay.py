@@ -23,7 +23,7 @@ import pytest
 from lucky_transport.process import unique_name
 from lucky_transport_migration.parity.service_servers import RunningServer, ServerCommand
 from lucky_transport_migration.recording.entries import RecordedCall, Recording, line_of
-from tests.exhaustive.planted.test_answers_by_tool import ROOT, described
+from tests.exhaustive.planted.test_answers_by_tool import PLANTS, ROOT, described
 from tests.support.command import invoke, json_of, python, stdout_of
 from tests.support.forked_programs import SWITCHED, Programs
 from tests.support.waiting import PATIENCE_S
@@ -216,7 +216,7 @@ def get(request, context):
 
 read = {"request_deserializer": Struct.FromString, "response_serializer": Struct.SerializeToString}
 server = grpc.server(ThreadPoolExecutor(2))
-handlers = {"Get": grpc.unary_unary_rpc_method_handler(get, **read)}
+handlers = {"GetHeaders": grpc.unary_unary_rpc_method_handler(get, **read)}
 server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("plants.v1.Plants", handlers),))
 server.add_insecure_port(f"127.0.0.1:{sys.argv[1]}")
 server.start()
@@ -234,7 +234,7 @@ config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
 options = [("grpc.service_config", json.dumps(config)), ("grpc.max_receive_message_length", 500)]
 request = Struct()
 with grpc.insecure_channel(sys.argv[1], options) as channel:
-    get = channel.unary_unary("/plants.v1.Plants/Get", Struct.SerializeToString, Struct.FromString)
+    get = channel.unary_unary("/plants.v1.Plants/GetHeaders", Struct.SerializeToString, Struct.FromString)
     for _ in range(4):
         get(request, timeout=50)
     request["long"] = "a" * 1000
@@ -292,7 +292,7 @@ def test_a_comparison_of_recorded_calls_has_them_too(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.chdir(tmp_path)
-    Path("plants.binpb").write_bytes(described())
+    Path("plants.binpb").write_bytes(described([PLANTS["headers"]]))
     given = ["parity", "--server", command.line, "--descriptor-set", "plants.binpb", "--from", str(limited), "--json"]
     (row,) = json_of(invoke(*given))["methods"].values()
     assert row["refusals"] == {"RESOURCE_EXHAUSTED": 1}
