@@ -226,10 +226,10 @@ def side_by_side(folder: Path, source: str = "") -> Report:
     file = folder / "test_planted_team.py"
     file.write_text(source or _TEAM.format(n=NUM_ENVS, seed=SEED, steps=STEPS))
     output = io.StringIO()
-    options = ("-q", "-x", "-p", "no:cacheprovider", "--import-mode=importlib", "--lucky-between", "shm,planted")
+    words = ("-qx", "-pno:cacheprovider", "-pno:faulthandler", "--import-mode=importlib", "--lucky-between=shm,planted")
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         status = pytest.main(
-            [*options, *(f"--{name}={folder}" for name in ("rootdir", "confcutdir")), "-c", "/dev/null", str(file)]
+            [*words, *(f"--{name}={folder}" for name in ("rootdir", "confcutdir")), "-c", "/dev/null", str(file)]
         )
     return Report(int(status), output.getvalue())
 

@@ -68,7 +68,8 @@ NAMES = "names_itself_and_has_the_capabilities_that_its_suite_declares"
 
 def run(pytester: pytest.Pytester, suite: str, *arguments: str) -> pytest.RunResult:
     pytester.makepyfile(SUITE + suite)
-    return pytester.runpytest_inprocess("-v", "-rs", "-p", "no:cacheprovider", *arguments)
+    # pytest's plugin for crashes would show those of the outer run to nobody from then on
+    return pytester.runpytest_inprocess("-v", "-rs", "-p", "no:cacheprovider", "-p", "no:faulthandler", *arguments)
 
 
 def test_what_a_class_declares_not_to_have_is_deselected(pytester: pytest.Pytester) -> None:
