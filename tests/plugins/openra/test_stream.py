@@ -217,7 +217,7 @@ def watch(serve: Serve) -> Iterator[Callable[..., tuple[Bridge, GameStreamClient
 
 
 def test_a_reader_that_pauses_finds_the_present(watch: Any) -> None:
-    _, stream = watch(rate=0, map="ridge.oramap", bots="brutal")
+    _, stream = watch(rate=0, map="ridge.oramap", bots="none")
     paused = stream.latest().tick
     until(lambda: stream.dropped > 300)
     assert stream.latest(0).tick > paused + 300
