@@ -1,11 +1,11 @@
 """The proof of a service of a team's own: one server on a port, one in shared memory, the same calls to both.
 
-Each method gets drawn calls until one is answered differently. Then two fresh servers on ports are asked the same, the
-calls of the methods before it too: a server that differs from itself says nothing of a transport. Of a method that does
-not, the smallest call that differs is looked for, on a fresh pair that is asked the same calls of it first. Calls of a
-recording are made in their order, all of them, and where one differs, on two fresh servers on ports as well. The last
-call of each method has a deadline that is over. What accepted calls do to each other is looked at in the end: see
-interleaving.py.
+Each method gets drawn calls until one is answered differently. When all have theirs, two fresh servers on ports are
+asked the same, the calls of other methods before it too: a server that differs from itself says nothing of a transport.
+Of a method that does not, the smallest call that differs is looked for, on a fresh pair that is asked the same calls of
+it first. Calls of a recording are made in their order, all of them, and where one differs, on two fresh servers on
+ports as well. Then each method gets a call whose deadline is over. What accepted calls do to each other is looked at in
+the end: see interleaving.py.
 """
 
 from __future__ import annotations
