@@ -23,6 +23,7 @@ P, T, R = "parity --suite step", "pytest --lucky-between", "replay"
 #: The exchange in which most plants begin.
 AT = 97
 
+#: What `parity` looks at of its own accord.
 _DEFAULTS = {"steps": None, "num_envs": None}
 
 
@@ -31,9 +32,9 @@ def everywhere(name: str, over: Any, *words: str) -> Plant:
     return Plant(name, over, words, (P, T, R))
 
 
-def by_parity(name: str, over: Any, *words: str) -> Plant:
-    """Return a plant that a program shows which does just that, and `parity` by default."""
-    return Plant(name, over, words, (P,), given={P: _DEFAULTS})
+def by_parity(name: str, over: Any, *words: str, steps: int | None = STEPS) -> Plant:
+    """Return a plant that a program shows which does just that, and `parity` of its own accord, in its first steps."""
+    return Plant(name, over, words, (P,), given={P: _DEFAULTS | {"steps": steps}})
 
 
 def _last_of_many(frame: Frame) -> None:
@@ -439,7 +440,7 @@ STEP_PLANTS: tuple[Plant, ...] = (
     by_parity("views overwritten", ViewsOverwritten, "views_kept", "True", "False"),
     by_parity("only step_wait", OnlyWaitedFor, "observation of env 15 at [0]"),
     by_parity("a call beside a step", CallsBeside, "observation of env 0 at [0]"),
-    by_parity("all envs end in one step", AllEnded, "of env 15"),
+    by_parity("all envs end in one step", AllEnded, "of env 15", steps=None),
     by_parity("a second client", SecondClient, "typed_call", "action_size=2", "action_size=3"),
     by_parity("the first reset of the next client", NextDriver, "observation[of one env]", "(reset, frames)"),
     by_parity("a step by another thread", OtherThread, "observation of env 0 at [0]"),

@@ -1,3 +1,3 @@
-"""The fixtures of the quick tests."""
+"""The desk's descriptor set, as of the quick tests; their planted transport is not registered here."""
 
-from tests.planted.conftest import *  # noqa: F403
+from tests.planted.conftest import described  # noqa: F401

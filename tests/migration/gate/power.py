@@ -21,7 +21,6 @@ from typing import Any
 import click
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.latency import Pairs, Tails
@@ -60,12 +59,12 @@ def drawn(random: np.random.Generator, calls: int, times: float, correlation: fl
     return summary(control, candidate, calls)
 
 
-def verdicts(methods: int, times: float, runs: int, limits: Limits) -> Iterator[list[MethodVerdict]]:
-    """Yield the verdicts of each run's first look on all methods."""
+def verdicts(methods: int, times: float, runs: int, limits: Limits) -> Iterator[Iterator[MethodVerdict]]:
+    """Yield the verdicts of each run's first look on all methods; those that are not asked for are not made."""
     calls = CALLS[methods]
     random = np.random.default_rng([methods, calls, round(times * 1000)])
     for _ in range(runs):
-        yield [judge_method(drawn(random, calls, times), limits, among=methods) for _ in range(methods)]
+        yield (judge_method(drawn(random, calls, times), limits, among=methods) for _ in range(methods))
 
 
 def moments(random: np.random.Generator, looks: int) -> list[int]:
@@ -84,6 +83,8 @@ def passed(growing: Growing, at: Sequence[int], limits: Limits) -> bool:
 
 def noise(random: np.random.Generator, calls: int, correlation: float) -> Values:
     """Return noise that lasts, (calls,) of standard deviation 1."""
+    from scipy.signal import lfilter  # half a second, of each process that only looks what tests there are
+
     shocks = random.standard_normal(calls)
     shocks[1:] *= (1 - correlation**2) ** 0.5
     return np.asarray(lfilter([1.0], [1.0, -correlation], shocks))

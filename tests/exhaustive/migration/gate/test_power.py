@@ -101,8 +101,9 @@ _LASTING_RUNS = 100
 _THREE_ERRORS = 3 * (0.05 * 0.95 / _LASTING_RUNS) ** 0.5
 
 
-@pytest.mark.parametrize("looks", LOOKS)
-@pytest.mark.parametrize("correlation", CORRELATIONS)
+@pytest.mark.parametrize(
+    ("correlation", "looks"), [*((one, LOOKS[1]) for one in CORRELATIONS), *((CORRELATIONS[2], one) for one in LOOKS[::2])]
+)
 @pytest.mark.parametrize("what", ["p50 at slower_limit", "p99 at tail_limit", "mismatches at mismatch_limit"])
 def test_a_candidate_at_its_limit_passes_no_more_often_than_the_error_allows(
     what: str, correlation: float, looks: int

@@ -85,7 +85,7 @@ def test_equal_engines_answer_all_methods_alike(twin: str) -> None:
 def test_all_methods_of_the_reference_engine_are_answered_alike_over_grpc_and_shared_memory(few_items: None) -> None:
     pytest.importorskip("grpc")
     pytest.importorskip("mujoco")
-    outcome = prove_commands("mujoco:quadruped", ("grpc", "shm", "inproc"), count=8, seed=3)
+    outcome = prove_commands("mujoco:quadruped", ("grpc", "shm", "inproc"), count=4, seed=3)
     assert outcome.equal, outcome.sentence
     legacy = {name for name in outcome.methods if name.startswith("/hazel.rpc.")}
     assert len(legacy) == 72
@@ -230,7 +230,7 @@ def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
 
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
-STEPS = 200
+STEPS = 100
 
 
 @pytest.mark.parametrize(
