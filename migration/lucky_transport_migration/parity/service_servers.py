@@ -68,8 +68,7 @@ class RunningServer:
                 "lucky_transport", "run", "--transport", "shm", "--quiet", served, "--serve-only", "--", *words
             )
         with ExitStack() as stack:
-            wrong = tuple((key, value * 2) for key, value in command.metadata)
-            given = (command.metadata, command.metadata, (), wrong)
+            given = (command.metadata, command.metadata, (), tuple((key, value * 2) for key, value in command.metadata))
             self.clients = [stack.enter_context(ServiceCaller(self.endpoint, metadata)) for metadata in given]
             self._process = ChildProcess(f"the server over {transport}", words)
             stack.callback(self._end)

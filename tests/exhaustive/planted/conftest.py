@@ -1,3 +1,3 @@
 """The desk's descriptor set, as of the quick tests; their planted transport is not registered here."""
 
-from tests.planted.conftest import described  # noqa: F401
+from tests.planted.conftest import described
