@@ -78,13 +78,7 @@ P50S = [10.0, 10.1, 10.2, 9.9, 10.0, 9.8]
 def result(*, floor: float | None = 1.01, of_run: float = 1.02, rounds: int = 6, **times: float) -> dict[str, Any]:
     """Return as much of a result as is compared: path -> how many times P50S its rounds took."""
     rows = [
-        {
-            "title": "one exchange",
-            "path": path,
-            "wait": None,
-            "p50s": [one * by for one in P50S[:rounds]],
-            "floor": floor,
-        }
+        {"title": "one exchange", "path": path, "wait": None, "p50s": [p * by for p in P50S[:rounds]], "floor": floor}
         for path, by in times.items()
     ]
     return {"rows": rows, "noise_floor": {"floor": of_run}}
