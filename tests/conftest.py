@@ -10,6 +10,7 @@ import shutil
 import signal
 import tempfile
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,16 +68,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Have `-m exhaustive` look into no quick file that has no row for it."""
-    if config.option.markexpr != "exhaustive" or collection_path.suffix != ".py":
-        return None
-    return b"exhaustive" not in bytes(collection_path) + collection_path.read_bytes() or None
+    is_module = config.option.markexpr == "exhaustive" and collection_path.suffix == ".py"
+    return (is_module and not _says_exhaustive(collection_path)) or None
+
+
+@cache
+def _says_exhaustive(path: Path) -> bool:
+    return b"exhaustive" in bytes(path) + path.read_bytes()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Have `-m exhaustive tests` choose the folder and the marked rows; begin with the files that take longest."""
+    exhaustive = list(filter(is_exhaustive, items))
+    if unseen := sorted({str(item.path) for item in exhaustive if not _says_exhaustive(item.path)}):
+        raise pytest.UsageError(f"a mark from elsewhere makes rows exhaustive; say so in their own file: {unseen}")
     if config.option.markexpr == "exhaustive":
-        for item in filter(is_exhaustive, items):
+        for item in exhaustive:
             item.add_marker("exhaustive")
     items.sort(key=lambda item: item.path.name not in _LONGEST)
 

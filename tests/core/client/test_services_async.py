@@ -27,12 +27,7 @@ from lucky_transport.errors import (
     Unimplemented,
 )
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages import (
-    ImageFrame,
-    LidarBeamAnglesResponse,
-    LidarSensorRequest,
-    StreamCameraRequest,
-)
+from lucky_transport.messages import ImageFrame, LidarBeamAnglesResponse, LidarSensorRequest, StreamCameraRequest
 from lucky_transport.rpc import typed
 from lucky_transport.transport import Transport
 from tests.support.resources import threads_of

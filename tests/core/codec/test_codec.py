@@ -13,24 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
-from lucky_transport.messages import (
-    ObservationTermRequest,
-    SetSeedsRequest,
-    SimulationContract,
-)
+from lucky_transport.messages import ObservationTermRequest, SetSeedsRequest, SimulationContract
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.scalars import F32, U32, U64
 from lucky_transport.messages.scalars import struct as in_place
 from lucky_transport.messages.values import EncodeError
-from tests.support.message_strategies import (
-    Everything,
-    Leaf,
-    Mixed,
-    Point,
-    any_message,
-    message_classes,
-    messages,
-)
+from tests.support.message_strategies import Everything, Leaf, Mixed, Point, any_message, message_classes, messages
 
 
 @dataclass(slots=True)

@@ -20,12 +20,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.shm.files.server_description import ServerDescription, describe
 from lucky_transport.shm.files.socket_path import socket_path
 from lucky_transport.shm.listener.connecting import connect_pipe, pipe_steps
-from lucky_transport.shm.listener.handshake import (
-    LONGEST_SERVER_HELLO,
-    ClientHello,
-    ServerHello,
-    make_pair,
-)
+from lucky_transport.shm.listener.handshake import LONGEST_SERVER_HELLO, ClientHello, ServerHello, make_pair
 from lucky_transport.shm.listener.listener import Listener
 from lucky_transport.shm.listener.memfd_pipe import MemfdPipe
 from tests.core.shm.conftest import advance_until
