@@ -1,4 +1,4 @@
-"""Files of another user where ours should be. Making one needs root, which a child process gives up for another id."""
+"""Files of another user where ours should be. Making one needs root, which gives it away."""
 
 import functools
 import os
@@ -16,7 +16,7 @@ KINDS = ("file", "fifo", "directory", "symbolic link", "socket")
 
 
 class MakeForeignFile(Protocol):
-    """Makes `path` as another user, and returns its mode."""
+    """Makes `path`, of another user, and returns its mode."""
 
     def __call__(self, path: Path, kind: str, content: bytes = b"") -> int: ...
 
@@ -51,9 +51,9 @@ def make(path: Path, kind: str, content: bytes = b"", mode: int = 0o666) -> None
 
 
 def make_as(uid: int, path: Path, kind: str, content: bytes = b"") -> int:
-    """Make the file as user `uid`, readable and writable for everybody, and return its mode."""
-    command = [sys.executable, "-m", "tests.support.foreign_files", str(uid), str(path), kind]
-    subprocess.run(command, input=content, check=True, timeout=PATIENCE_S, cwd=Path(__file__).parents[2])
+    """Make the file, readable and writable for everybody, give it to user `uid`, and return its mode."""
+    make(path, kind, content)
+    os.chown(path, uid, uid, follow_symlinks=False)
     return stat.S_IMODE(path.lstat().st_mode)
 
 
@@ -64,10 +64,3 @@ def as_another_user(code: str, *arguments: object) -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.stderr == ""
     return done.stdout.splitlines()
-
-
-if __name__ == "__main__":
-    os.setgroups([])
-    os.setgid(int(sys.argv[1]))
-    os.setuid(int(sys.argv[1]))
-    make(Path(sys.argv[2]), sys.argv[3], sys.stdin.buffer.read())
