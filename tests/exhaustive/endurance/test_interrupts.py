@@ -14,7 +14,7 @@ from tests.endurance.interrupts import KINDS, num_envs
 from tests.support.forked_programs import Programs
 
 #: Of each kind of work; more than 2000 in all.
-_INTERRUPTS = 100
+_INTERRUPTS = 60
 #: A machine with other work to do takes a tenth of this.
 _PATIENCE_S = 240
 
