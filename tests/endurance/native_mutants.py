@@ -26,7 +26,7 @@ from typing import NamedTuple
 from tests.endurance.fault_native import compile_native, native_files
 
 _ROOT = Path(__file__).parents[2]
-_TESTS = ("tests/core/shm", "tests/plugins/shm")
+_TESTS = ("tests/core/shm", "tests/exhaustive/core/shm", "tests/plugins/shm")
 #: What stands in the place of an operator; blanks are around those that are looked for: no pointer has any.
 _SWAPS = "<:<= <=:< >:>= >=:> ==:!= !=:== &&:|| ||:&& +:- -:+ *:+ &:| |:& <<:>> >>:<< +=:-= -=:+="
 _OPERATORS = {one: other for one, _, other in (pair.partition(":") for pair in _SWAPS.split())}
