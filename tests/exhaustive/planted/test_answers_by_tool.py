@@ -66,7 +66,7 @@ def server(*options: str) -> str:
 
 def requests() -> list[bytes]:
     """Return requests that a plant refuses, and some that none does."""
-    return [one.SerializeToString(deterministic=True) for one in sorted(numbered(*range(20)), key=is_refused)]
+    return [one.SerializeToString(deterministic=True) for one in sorted(numbered(*range(10)), key=is_refused)]
 
 
 def recording(plants: Sequence[AnswerPlant], **options: Any) -> Path:
@@ -98,7 +98,7 @@ Plants = Sequence[AnswerPlant]
 
 def parity(plants: Plants, *options: str, given: Sequence[str] = (), **_: Any) -> tuple[int, str]:
     Path("plants.binpb").write_bytes(described(plants))
-    return run("parity", "--server", server(*options), "--descriptor-set", "plants.binpb", "--requests", "20", *given)
+    return run("parity", "--server", server(*options), "--descriptor-set", "plants.binpb", "--requests", "10", *given)
 
 
 def parity_from(plants: Plants, *options: str, given: Sequence[str] = (), **recorded: Any) -> tuple[int, str]:
@@ -178,7 +178,7 @@ def test_what_comes_after_a_stream_was_left_is_said_to_be_unseen() -> None:
 def test_without_a_plant_all_is_equal_under_staged_too() -> None:
     status, said = staged([PLANTS["headers"]], alike=True)
     assert status == 0, said
-    assert "20 of 20 calls of 1 method compared: 20 equal" in said
+    assert "10 of 10 calls of 1 method compared: 10 equal" in said
 
 
 @pytest.mark.parametrize("tool", ["parity", "from", "replay"])
@@ -190,7 +190,7 @@ def test_what_both_answer_alike_is_equal_and_a_verdict_says_how_many_answers_wer
     assert status == 0, said
     *_, last = said.splitlines()
     assert last.startswith("EQUAL: ")
-    assert ("compared answers were refusals" in last and "UNAVAILABLE." in last) == PLANTS[name].refuses
+    assert (" of 10 compared answers " in last and "UNAVAILABLE." in last) == PLANTS[name].refuses
 
 
 #: What a recording has of a secret.
@@ -200,7 +200,7 @@ _MASKED = (("authorization", "***"),)
 @pytest.mark.parametrize("tool", ["parity", "from", "replay"])
 def test_behind_a_token_check_no_tool_says_equal(tool: str) -> None:
     status, said = TOOLS[tool]([PLANTS["last bit of a double"]], "--token", "secret", metadata=_MASKED)
-    of_drawn = "none of 20 compared calls was accepted (20 UNAUTHENTICATED)"
+    of_drawn = "none of 10 compared calls was accepted (10 UNAUTHENTICATED)"
     of_recorded = "it is made without its secret, and ended with UNAUTHENTICATED"
     assert (of_drawn if tool == "parity" else of_recorded) in said
     assert status == 1
