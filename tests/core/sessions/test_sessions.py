@@ -30,6 +30,7 @@ from lucky_transport.errors import (
 )
 from lucky_transport.messages import GetLatestRequest, RecordedActions, SessionAction, SessionRecording, SessionSnapshot
 from lucky_transport.sessions import service
+from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.service import session_handlers
 from lucky_transport.sessions.sessions import Sessions
@@ -88,6 +89,13 @@ def test_an_event_in_a_worlds_last_tick_is_told_however_seldom_it_is_checked(ses
     worlds.on_tick = lambda world: ["rain"] if world.ticks == 3 else []
     done = sessions.advance(sessions.create(), 10, interrupts=["rain"], check_every=100)
     assert (done.ticks_done, done.interrupt, done.result) == (3, "rain", "done")
+
+
+def test_a_session_in_two_requests_is_refused_before_any_tick(sessions: Sessions) -> None:
+    other, twice = sessions.create(), sessions.create()
+    with pytest.raises(ConfigError, match="in two requests"):
+        sessions.advance_all([AdvanceRequest(other), AdvanceRequest(twice), AdvanceRequest(twice, 2)])
+    assert [sessions.state(one).ticks for one in (other, twice)] == [0, 0]
 
 
 @pytest.mark.parametrize(("ticks", "check_every"), [(-1, 1), (1, 0)])
