@@ -192,6 +192,7 @@ async def is_a_mapping_of_lists(ends: AioEnds) -> Record:
 
     metadata = grpc.aio.Metadata(("key", "1"), ("other", "x"), ("key", "2"), ("key-bin", b"\x00"))
     call = (await ends.unary_unary(behaviour))(b"request", metadata=metadata)
+    initial = await call.initial_metadata()  # waits for them
     await call
     trailing = await call.trailing_metadata()
     return {
@@ -199,7 +200,7 @@ async def is_a_mapping_of_lists(ends: AioEnds) -> Record:
         "type": type(trailing).__name__,
         "first": trailing["key"],
         "all": list(trailing.get_all("key")),
-        "initial": type(await call.initial_metadata()).__name__,
+        "initial": type(initial).__name__,
     }
 
 
