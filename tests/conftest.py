@@ -62,6 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Run files in their order: pytest-xdist runs those with few tests last, and here these are the longest."""
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+        # without an end it waits for ever for the rest of the file of a worker that crashed
+        config.option.maxworkerrestart = config.option.maxworkerrestart or "0"
     rewrite_share(config)
     gc.disable()  # until the tests are collected: it would look through them again and again, a fifth of that time
 
