@@ -74,8 +74,8 @@ def test_an_item_of_a_stream_enters_few_functions(ends: Ends) -> None:
             next(stream)
         with counted_here() as mine:
             entered = fewest(mine, lambda: next(stream))
-        sent.clear()
         theirs.on = True
+        sent.clear()  # after it: what is sent from here on was counted
         while len(sent) < WARM:  # items that were sent before come first
             next(stream)
         theirs.on = False
