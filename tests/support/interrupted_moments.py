@@ -104,14 +104,14 @@ class _Tracer:
 
 @contextlib.contextmanager
 def interrupted_start(error: type[BaseException], after: int = 0) -> Iterator[None]:
-    """Raise in the start of a thread, when `after` others have been started. All of them run by then."""
+    """Raise where this thread starts a thread, after `after` others. All of them run by then."""
     starting: Any = threading.Thread.start.__globals__
     name = next(one for one in ("_start_joinable_thread", "_start_new_thread") if one in starting)
-    start, left = starting[name], itertools.count(after, -1)
+    start, left, caller = starting[name], itertools.count(after, -1), threading.get_ident()
 
     def interrupted(*arguments: Any, **settings: Any) -> Any:
         made = start(*arguments, **settings)
-        if next(left) == 0:
+        if threading.get_ident() == caller and next(left) == 0:
             for thread in threading.enumerate():
                 thread._started.wait()  # type: ignore[attr-defined]
             raise error
