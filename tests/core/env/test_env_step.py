@@ -95,7 +95,8 @@ def test_a_step_does_as_much_in_python_for_many_envs_as_for_few(mode: str) -> No
                 gc.enable()
         return counted
 
-    assert calls(2) == calls(2) == calls(500)
+    calls(2)  # what is made once
+    assert calls(2) == calls(500)
 
 
 # refusals
