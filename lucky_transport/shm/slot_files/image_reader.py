@@ -28,7 +28,7 @@ class ImageReader:
         self._base, self._check_engine = base, check_engine
         self.files: dict[int, ImageFile] = {}
         self.closed = False
-        on_child(self.close_after_fork)
+        on_child(self.close)  # nothing is the child's
 
     def claim(self, payload: bytes, places: Sequence[ImageRefFields]) -> SharedImageLease:
         """Return the message with the claim on the places that came with it."""
@@ -78,10 +78,6 @@ class ImageReader:
         """Let go of everything and give nothing back any more; idempotent. Views stay readable."""
         self.closed = True
         self.files.clear()
-
-    def close_after_fork(self) -> None:
-        """In a forked child: nothing is ours."""
-        self.close()
 
 
 class SharedImageLease:
