@@ -102,12 +102,12 @@ class RingPipe(ABC):
                     return True
                 if self._guard.closed:
                     raise self._guard.error()
-                self.check_peer()
+                self._check_peer()
                 if not left_ns:
                     return False
 
     @abstractmethod
-    def check_peer(self) -> None:
+    def _check_peer(self) -> None:
         """Raise PeerDied when the peer is gone, and whatever else ends a wait early."""
 
     def close(self) -> None:

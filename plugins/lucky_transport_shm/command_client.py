@@ -41,7 +41,7 @@ def connect_calls(segment: Segment, settings: Settings, deadline: Deadline, answ
         pipe,
         backend="shm",
         max_message_bytes=settings.max_message_bytes,
-        images=ImageReader(segment.path, pipe.check_peer),
+        images=ImageReader(segment.path),
     )
 
 

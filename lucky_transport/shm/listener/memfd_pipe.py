@@ -158,7 +158,7 @@ class MemfdPipe(RingPipe):
                 return self.reader.ready()
         return True
 
-    def check_peer(self) -> None:
+    def _check_peer(self) -> None:
         if self.peer_left:
             raise self._left()
 

@@ -104,7 +104,7 @@ class SegmentPipe(RingPipe):
             if self._guard.closed:
                 raise self._guard.error()
             try:
-                self.check_peer()
+                self._check_peer()
             except PeerDied:
                 if self.reader.ready():  # published before it died
                     return True
@@ -113,7 +113,7 @@ class SegmentPipe(RingPipe):
                 return False
             skip_spin = True
 
-    def check_peer(self) -> None:
+    def _check_peer(self) -> None:
         if self._process is not None and not self._process.alive:
             raise PeerDied(
                 f"the process of {self.peer} ended", backend="shm", hint="start the engine and connect again"

@@ -8,7 +8,7 @@ dropped. A forked child gives nothing back: the slots are its parent's.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SegmentError, TransportError
@@ -19,23 +19,20 @@ from lucky_transport.shm.slot_files.image_file import ImageFile
 
 
 class ImageReader:
-    """The mapped files of the segment at `base`, by number; for any thread.
+    """The mapped files of the segment at `base`, by number; for any thread."""
 
-    check_engine: raises PeerDied once the engine has died, whose files the next one removes.
-    """
-
-    def __init__(self, base: Path, check_engine: Callable[[], None]) -> None:
-        self._base, self._check_engine = base, check_engine
+    def __init__(self, base: Path) -> None:
+        self._base = base
         self.files: dict[int, ImageFile] = {}
         self.closed = False
-        on_child(self.close)  # nothing is the child's
+        on_child(self.close_after_fork)
 
     def claim(self, payload: bytes, places: Sequence[ImageRefFields]) -> SharedImageLease:
         """Return the message with the claim on the places that came with it."""
         return SharedImageLease(self, payload, places)
 
     def file(self, number: int) -> ImageFile:
-        """Return a file, mapped when it is first asked for. Raises SegmentError, ClosedError, PeerDied."""
+        """Return a file, mapped when it is first asked for. Raises SegmentError, ClosedError."""
         file = self.files.get(number)
         if file is None:
             self._forget_removed()
@@ -53,9 +50,6 @@ class ImageReader:
             raise ClosedError("the transport is closed, and its images with it", backend="shm")
         try:
             return ImageFile.open(self._base, number)
-        except SegmentError:
-            self._check_engine()
-            raise
         except OSError as error:
             raise SegmentError(
                 f"image file {number} of {self._base} cannot be mapped: {error.strerror or error}",
@@ -78,6 +72,10 @@ class ImageReader:
         """Let go of everything and give nothing back any more; idempotent. Views stay readable."""
         self.closed = True
         self.files.clear()
+
+    def close_after_fork(self) -> None:
+        """In a forked child: nothing is ours."""
+        self.close()
 
 
 class SharedImageLease:

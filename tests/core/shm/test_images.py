@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport.errors import ClosedError, NoSpace, PeerDied, RemoteProtocolError, SegmentError
+from lucky_transport.errors import ClosedError, NoSpace, RemoteProtocolError, SegmentError
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.images import ImageBytes
 from lucky_transport.rpc.images import ImageRef
@@ -37,7 +37,7 @@ class Ends:
         self.folder = base.parent
         self.store = ImageStores(base).open()
         self.image_sink = self.store.open()
-        self.reader = ImageReader(base, lambda: None)
+        self.reader = ImageReader(base)
 
     def put(self, *data: bytes) -> SharedImageLease:
         return claim_of(self.reader, self.image_sink.put(data))
@@ -181,14 +181,6 @@ def test_the_file_of_a_lost_stream_is_removed_at_once_and_that_of_another_is_not
     assert read(mine) == [b"a" * SIZE]
     with pytest.raises(SegmentError, match="cannot be opened"):
         read(theirs)
-
-
-def test_a_file_that_is_gone_because_its_engine_died_is_told_as_its_death(base: Path) -> None:
-    def died() -> None:
-        raise PeerDied("the engine ended", backend="shm")
-
-    with pytest.raises(PeerDied, match="the engine ended"):
-        ImageReader(base, died).file(1)
 
 
 def test_the_file_of_a_finished_stream_waits_for_its_reader(ends: Ends) -> None:
@@ -355,7 +347,7 @@ def test_a_writer_that_never_stops_and_ignores_its_reader_is_never_seen_torn(bas
     stop = threading.Event()
     writer = threading.Thread(target=_overwrite, args=(file, stop))
     writer.start()
-    reader = ImageReader(base, lambda: None)
+    reader = ImageReader(base)
     whole = tries = 0
     until = time.monotonic() + 30
     try:
