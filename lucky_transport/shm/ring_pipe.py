@@ -100,15 +100,13 @@ class RingPipe(ABC):
                 result = self._writer.wait_writable(length, min(left_ns, WRITABLE_SLICE_NS))
                 if result == 1:
                     return True
-                if self._guard.closed:
-                    raise self._guard.error()
-                self._check_peer()
+                self.check_peer()
                 if not left_ns:
                     return False
 
     @abstractmethod
-    def _check_peer(self) -> None:
-        """Raise PeerDied when the peer is gone, and whatever else ends a wait early."""
+    def check_peer(self) -> None:
+        """Raise ClosedError when the pipe is closed, PeerDied when the peer is gone, what else ends a wait."""
 
     def close(self) -> None:
         """Refuse everything from now on, and end every wait. Idempotent."""

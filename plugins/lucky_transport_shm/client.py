@@ -132,7 +132,7 @@ class ShmTransport(CallsTransport):
         self._envs = ClientEnvs(segment, self._channel, self._lockstep, bounds, settings)
         self._device = ClientDevice(segment, engine)
         pipe = SegmentPipe.client_end(segment, engine, strategy=strategy, peer_bits=peer)
-        limit, images = settings.max_message_bytes, ImageReader(segment.path)
+        limit, images = settings.max_message_bytes, ImageReader(segment.path, pipe.check_peer)
         self._calls = ClientCalls(pipe, backend="shm", max_message_bytes=limit, images=images)
         on_child(self.close_after_fork)
 

@@ -37,12 +37,8 @@ def connect_calls(segment: Segment, settings: Settings, deadline: Deadline, answ
     Raises NotReachable, PeerTimeout, Busy (too many clients), RemoteProtocolError.
     """
     pipe = connect_pipe(segment.name, deadline, strategy=strategy_code(settings.wait), answer_s=answer_s)
-    return ClientCalls(
-        pipe,
-        backend="shm",
-        max_message_bytes=settings.max_message_bytes,
-        images=ImageReader(segment.path),
-    )
+    limit, images = settings.max_message_bytes, ImageReader(segment.path, pipe.check_peer)
+    return ClientCalls(pipe, backend="shm", max_message_bytes=limit, images=images)
 
 
 def connect_async_calls(segment: Segment, settings: Settings) -> LoopCalls | None:

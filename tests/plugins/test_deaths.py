@@ -97,6 +97,17 @@ def _images(at: At) -> None:
         assert {*np.unique(np.frombuffer(seen.data, np.uint8)).tolist()} <= shades
 
 
+def _first_image(at: At) -> object:
+    """It was sent, and whoever stops the engine removes where it lies."""
+    name, stream = at.endpoint.removeprefix("shm://"), at.client.stream(CAMERA, StreamCameraRequest(name="x"))
+    until(lambda: any(".images." in file for file in _files(name)))
+    at.client.call(SCHEMA, SCHEMA.request())
+    at.process.kill()
+    at.process.stop()
+    at.waits.set()
+    return next(stream)
+
+
 def _envs(at: At) -> None:
     """What was published before comes still."""
     at.client.send_envs(np.zeros((NUM_ENVS, 2), np.float32))
@@ -140,6 +151,7 @@ WAITS: dict[str, tuple[Callable[[At], object], str, dict[str, Any]]] = {
     "a stream": (_stream, "toy", {}),
     "sessions": (_sessions, "cartpole", {}),
     "images": (_images, "echo", {"width": 320, "height": 240}),
+    "a first image": (_first_image, "echo", {"width": 320, "height": 240}),
     "envs": (_envs, "toy", {"parallel_envs": NUM_ENVS, "delays_s": [0.001, 0.02]}),
     "tasks": (_tasks, "toy", {}),
 }
@@ -148,7 +160,7 @@ DRIVERS = ["shm", "grpc batch", "grpc agent"]
 KILLED = [
     *(("shm", wait) for wait in WAITS),
     *(("shm command client", wait) for wait in WAITS if wait not in (*STEPS, "tasks")),
-    *(("grpc batch", wait) for wait in WAITS if wait not in ("images", "envs")),
+    *(("grpc batch", wait) for wait in WAITS if "image" not in wait and wait != "envs"),
     ("grpc agent", "a step"),
     ("grpc agent", "a frame"),
 ]
@@ -168,7 +180,7 @@ def test_an_engine_that_is_killed_ends_the_wait(stack: contextlib.ExitStack, tra
     at = At(stack, transport, engine, **options)
     if wait in STEPS:
         at.reset()
-    if wait not in ("images", "sessions", "tasks"):
+    if wait not in ("images", "a first image", "sessions", "tasks"):
         at.waits.set()
     killer = call_later(lambda: (at.waits.wait(PATIENCE_S), at.process.kill()))
     with pytest.raises(PeerDied, match=at.words.format(pid=at.process.pid)):

@@ -158,9 +158,10 @@ class MemfdPipe(RingPipe):
                 return self.reader.ready()
         return True
 
-    def _check_peer(self) -> None:
-        if self.peer_left:
-            raise self._left()
+    def check_peer(self) -> None:
+        with self._guard:
+            if self.peer_left:
+                raise self._left()
 
     @property
     def peer_left(self) -> bool:

@@ -101,10 +101,8 @@ class SegmentPipe(RingPipe):
             timeout_ns -= PEER_POLL_NS
             if result == 1:
                 return True
-            if self._guard.closed:
-                raise self._guard.error()
             try:
-                self._check_peer()
+                self.check_peer()
             except PeerDied:
                 if self.reader.ready():  # published before it died
                     return True
@@ -113,13 +111,14 @@ class SegmentPipe(RingPipe):
                 return False
             skip_spin = True
 
-    def _check_peer(self) -> None:
-        if self._process is not None and not self._process.alive:
-            raise PeerDied(
-                f"the process of {self.peer} ended", backend="shm", hint="start the engine and connect again"
-            )
-        if self._mapping is not None:
-            self._mapping.check()
+    def check_peer(self) -> None:
+        with self._guard:
+            if self._process is not None and not self._process.alive:
+                raise PeerDied(
+                    f"the process of {self.peer} ended", backend="shm", hint="start the engine and connect again"
+                )
+            if self._mapping is not None:
+                self._mapping.check()
 
     def interrupt(self) -> None:
         """Make the present `wait` of another thread, or the next one, return."""

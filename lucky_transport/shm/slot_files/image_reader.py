@@ -8,7 +8,7 @@ dropped. A forked child gives nothing back: the slots are its parent's.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SegmentError, TransportError
@@ -19,24 +19,31 @@ from lucky_transport.shm.slot_files.image_file import ImageFile
 
 
 class ImageReader:
-    """The mapped files of the segment at `base`, by number; for any thread."""
+    """The mapped files of the segment at `base`, by number; for any thread.
 
-    def __init__(self, base: Path) -> None:
-        self._base = base
+    check_engine: raises PeerDied if the engine has died; the next one removes its files.
+    """
+
+    def __init__(self, base: Path, check_engine: Callable[[], object]) -> None:
+        self._base, self._check_engine = base, check_engine
         self.files: dict[int, ImageFile] = {}
         self.closed = False
-        on_child(self.close_after_fork)
+        on_child(self.close)  # nothing is the child's
 
     def claim(self, payload: bytes, places: Sequence[ImageRefFields]) -> SharedImageLease:
         """Return the message with the claim on the places that came with it."""
         return SharedImageLease(self, payload, places)
 
     def file(self, number: int) -> ImageFile:
-        """Return a file, mapped when it is first asked for. Raises SegmentError, ClosedError."""
+        """Return a file, mapped when it is first asked for. Raises SegmentError, ClosedError, PeerDied."""
         file = self.files.get(number)
         if file is None:
             self._forget_removed()
-            self.files[number] = file = self._open(number)
+            try:
+                self.files[number] = file = self._open(number)
+            except SegmentError:
+                self._check_engine()
+                raise
         return file
 
     def give_back(self, number_of_file: int, slot: int, number: int) -> None:
@@ -72,10 +79,6 @@ class ImageReader:
         """Let go of everything and give nothing back any more; idempotent. Views stay readable."""
         self.closed = True
         self.files.clear()
-
-    def close_after_fork(self) -> None:
-        """In a forked child: nothing is ours."""
-        self.close()
 
 
 class SharedImageLease:

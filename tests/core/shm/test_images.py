@@ -37,7 +37,7 @@ class Ends:
         self.folder = base.parent
         self.store = ImageStores(base).open()
         self.image_sink = self.store.open()
-        self.reader = ImageReader(base)
+        self.reader = ImageReader(base, lambda: None)
 
     def put(self, *data: bytes) -> SharedImageLease:
         return claim_of(self.reader, self.image_sink.put(data))
@@ -347,7 +347,7 @@ def test_a_writer_that_never_stops_and_ignores_its_reader_is_never_seen_torn(bas
     stop = threading.Event()
     writer = threading.Thread(target=_overwrite, args=(file, stop))
     writer.start()
-    reader = ImageReader(base)
+    reader = ImageReader(base, lambda: None)
     whole = tries = 0
     until = time.monotonic() + 30
     try:

@@ -199,7 +199,7 @@ def test_an_engine_keeps_no_memory_of_image_streams_that_were_left(name: str) ->
 
 @pytest.mark.usefixtures("no_collector")
 def test_a_claim_that_cannot_be_given_back_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    claim = ImageReader(tmp_path / "engine").claim(b"", [(1, 1, 0, 2)])
+    claim = ImageReader(tmp_path / "engine", lambda: None).claim(b"", [(1, 1, 0, 2)])
 
     def refuse(*_: object, **__: object) -> ImageFile:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

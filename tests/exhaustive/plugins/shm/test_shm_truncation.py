@@ -180,7 +180,7 @@ def test_an_engine_without_a_client_notices_too(name: str) -> None:
 
 
 def _store(folder: Path) -> tuple[Any, ImageReader]:
-    return ImageStores(folder / "segment").open(), ImageReader(folder / "segment")
+    return ImageStores(folder / "segment").open(), ImageReader(folder / "segment", lambda: None)
 
 
 @pytest.mark.parametrize("length", [0, 4096])
