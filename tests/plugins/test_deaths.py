@@ -98,12 +98,14 @@ def _images(at: At) -> None:
 
 
 def _first_image(at: At) -> object:
-    """It was sent, and whoever stops the engine removes where it lies."""
-    name, stream = at.endpoint.removeprefix("shm://"), at.client.stream(CAMERA, StreamCameraRequest(name="x"))
-    until(lambda: any(".images." in file for file in _files(name)))
+    """It was sent, and whoever cleans up behind the engine removes where it lies."""
+    images = f"{at.endpoint.removeprefix('shm://')}.images"
+    stream = at.client.stream(CAMERA, StreamCameraRequest(name="x"))
+    until(lambda: _files(images))
     at.client.call(SCHEMA, SCHEMA.request())
     at.process.kill()
     at.process.stop()
+    until_none_left(lambda: _files(images))
     at.waits.set()
     return next(stream)
 
