@@ -26,6 +26,8 @@ from typing import Any
 _LEFT_OUT = ("/tests/", "/site-packages/", os.path.dirname(os.__file__))
 _CALLS = frozenset(number for name, number in dis.opmap.items() if name.startswith("CALL") and "INTRINSIC" not in name)
 _BACK = frozenset(number for name, number in dis.opmap.items() if "JUMP_BACKWARD" in name)
+#: No handler runs between a call that raises and this, where CPython loses the error of a tracer that raises.
+_RAISED = dis.opmap["PUSH_EXC_INFO"]
 
 
 class Interrupted(Exception):
@@ -89,8 +91,9 @@ class _Tracer:
             self._last.pop(frame, None)
         if event == "opcode":
             last, self._last[frame] = self._last.get(frame), frame.f_lasti
-            if last is not None:
-                done = _instructions(frame.f_code)[last]
+            code = _instructions(frame.f_code)
+            if last is not None and code[frame.f_lasti] != _RAISED:
+                done = code[last]
                 if (done in _CALLS and frame not in self._called) or (done in _BACK and frame.f_lasti <= last):
                     self._meet()
             self._called.discard(frame)
