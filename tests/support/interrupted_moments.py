@@ -34,13 +34,17 @@ class Interrupted(Exception):
     """What the handler raises."""
 
 
-def interrupted_at(moment: int, work: Callable[[], object]) -> bool:
-    """Do the work, and raise in it at its n-th moment; False when it has fewer, and was done.
+def _raise(*_: Any) -> None:
+    raise Interrupted
 
-    At moment 0 nothing is raised: what is made once for all work, as a codec, is made then.
+
+def interrupted_at(moment: int, work: Callable[[], object], handler: Callable[..., object] = _raise) -> bool:
+    """Do the work, and run the handler in it at its n-th moment; False when it has fewer, and was done.
+
+    At moment 0 nothing is run: what is made once for all work, as a codec, is made then.
     """
     tracer = _Tracer(moment)
-    before, handler = sys.gettrace(), signal.signal(signal.SIGALRM, _handler)
+    before, handled = sys.gettrace(), signal.signal(signal.SIGALRM, handler)
     sys.settrace(tracer.enter)
     try:
         work()
@@ -48,12 +52,8 @@ def interrupted_at(moment: int, work: Callable[[], object]) -> bool:
         pass
     finally:
         sys.settrace(before)
-        signal.signal(signal.SIGALRM, handler)
+        signal.signal(signal.SIGALRM, handled)
     return tracer.left <= 0
-
-
-def _handler(*_: Any) -> None:
-    raise Interrupted
 
 
 @cache

@@ -286,7 +286,7 @@ class CallState:
         held = False
         try:
             [held] = uninterrupted(self._taking.acquire, False)
-            if held:  # else the thread that takes responses finds the end
+            if held and self._machine.status is None:  # else the thread that takes responses finds the end, or has
                 if self._peeked is None:
                     self._peeked = call.try_recv()
                 if self._peeked is not None and self._is_late_stream():

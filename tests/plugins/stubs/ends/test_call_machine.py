@@ -117,11 +117,7 @@ def test_the_jitter_is_a_fifth(initial_s: float, failures: int) -> None:
     assert all(delay is not None and 0.79 * initial_s <= delay <= 1.21 * initial_s for delay in delays)
 
 
-@given(
-    most=st.integers(1, 20),
-    ratio=st.integers(1, 3000),
-    outcomes=st.lists(st.booleans(), max_size=60),
-)
+@given(most=st.integers(1, 20), ratio=st.integers(1, 3000), outcomes=st.lists(st.booleans(), max_size=60))
 def test_there_is_no_further_attempt_with_half_of_the_tokens(most: int, ratio: int, outcomes: list[bool]) -> None:
     throttle, tokens = RetryThrottle(most * 1000, ratio), most * 1000
     for is_well in outcomes:

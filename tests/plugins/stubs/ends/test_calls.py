@@ -15,6 +15,7 @@ from tests.support.interrupted_moments import interrupted_at
 from tests.support.resources import connections_of, threads_of
 from tests.support.waiting import PATIENCE_S, call_later, until, until_none_left
 
+from ..differential.ends import path
 from .conftest import Client, OurEnds, Service, failure
 
 Code = grpc.StatusCode
@@ -133,6 +134,17 @@ def test_another_thread_that_closes_the_channel_ends_a_blocking_call(stub: Clien
     closing = call_later(stub.channel.close)
     assert failure(lambda: stub.unary_unary("Wait")(b"")).details() == "Channel closed!"
     closing.join()
+
+
+def test_a_response_is_deserialized_once_whoever_asks_for_it_meanwhile(stub: Client) -> None:
+    made: list[bytes] = []
+    echo = stub.channel.unary_unary(path("Echo"), response_deserializer=lambda data: made.append(data) or data)
+    for moment in itertools.count():
+        future = echo.future(b"x")
+        is_asked_meanwhile = interrupted_at(moment, future.result, lambda *_, future=future: future.done())
+        assert (future.result(), len(made)) == (b"x", moment + 1)
+        if not is_asked_meanwhile:
+            break
 
 
 def test_an_interrupted_cancel_is_made_by_the_next_one(stub: Client, service: Service) -> None:

@@ -101,10 +101,7 @@ def action_size(stub: Stub) -> int:
 
 def test_a_method_that_the_engine_lacks_is_unimplemented_by_name(engine: str, stub: Any) -> None:
     path = "/hazel.rpc.LidarService/GetLidarScan"
-    assert outcome(stub(engine), path, {}) == (
-        grpc.StatusCode.UNIMPLEMENTED,
-        f"engine 'toy' does not implement {path}",
-    )
+    assert outcome(stub(engine), path, {}) == (grpc.StatusCode.UNIMPLEMENTED, f"engine 'toy' does not implement {path}")
     unknown = stub(engine).channel.unary_unary(AGENT + "Fly")
     assert failure(lambda: unknown(b"", timeout=PATIENCE_S)).code() is grpc.StatusCode.UNIMPLEMENTED
 

@@ -28,10 +28,7 @@ def test_the_limit_of_metadata_counts_keys_values_and_entries(stub: Client) -> N
 
 def test_a_number_that_grpc_does_not_know_is_unknown() -> None:
     status = status_of(StatusError(99, "why"))
-    assert (status.code, status.details) == (
-        grpc.StatusCode.UNKNOWN,
-        'Server sent unknown code 99 and details "why"',
-    )
+    assert (status.code, status.details) == (grpc.StatusCode.UNKNOWN, 'Server sent unknown code 99 and details "why"')
 
 
 #: What options, rather than arguments, the log names.

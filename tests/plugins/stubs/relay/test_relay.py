@@ -158,10 +158,7 @@ def test_a_call_that_waits_can_be_cancelled_and_leaves_its_place(through: Throug
 
 
 def test_a_relay_that_ends_ends_calls_that_wait(tmp_path: Path) -> None:
-    with (
-        relay_to(f"grpc+unix://{tmp_path}/s") as relay,
-        lucky_transport_stubs.channel(relay.endpoint) as channel,
-    ):
+    with relay_to(f"grpc+unix://{tmp_path}/s") as relay, lucky_transport_stubs.channel(relay.endpoint) as channel:
         is_unavailable(channel)
         call = channel.unary_stream("/t.Test/Echo")(b"", wait_for_ready=True, timeout=PATIENCE_S)
         assert is_unavailable(channel)

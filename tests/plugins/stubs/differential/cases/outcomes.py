@@ -196,10 +196,7 @@ async def the_client_cannot_convert(ends: Driver, way: Way, place: str) -> Recor
     return await ends.result(way, ends.start(way, method, timeout=1))
 
 
-@each(
-    BOTH,
-    arities=("stream_unary to unary_unary", "unary_unary to stream_unary", "unary_stream to unary_unary"),
-)
+@each(BOTH, arities=("stream_unary to unary_unary", "unary_unary to stream_unary", "unary_stream to unary_unary"))
 async def meets_a_handler_of_another_arity(ends: Driver, arities: str) -> Record:
     client, server = arities.split(" to ")
     served = await ends.serve({"Method": method_handler(server, ends.behaviour(server, echo, b"first"))})
