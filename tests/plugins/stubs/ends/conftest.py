@@ -102,10 +102,12 @@ def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Service:
-    """Methods of threads. `released`: lets Wait answer. `over`: set when the caller of Wait or Linger has left."""
+    """Methods of threads. `asked`: set when Wait is called. `released`: lets it answer. `over`: set when the caller of
+    Wait or Linger has left.
+    """
 
     def __init__(self, ends: Ends) -> None:
-        self.released, self.over = ends.gate(), ends.gate()
+        self.asked, self.released, self.over = ends.gate(), ends.gate(), ends.gate()
         self.methods: dict[str, Any] = {
             "unary_unary Echo": lambda request, context: request,
             "unary_unary Wait": self._wait,
@@ -117,6 +119,7 @@ class Service:
 
     def _wait(self, request: bytes, context: Any) -> bytes:
         context.add_callback(self.over.set)
+        self.asked.set()
         self.released.wait(PATIENCE_S)
         return request
 

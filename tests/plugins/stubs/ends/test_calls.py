@@ -130,8 +130,8 @@ def test_another_thread_ends_the_wait_for_a_response(stub: Client, end: str) -> 
     ending.join()
 
 
-def test_another_thread_that_closes_the_channel_ends_a_blocking_call(stub: Client) -> None:
-    closing = call_later(stub.channel.close)
+def test_another_thread_that_closes_the_channel_ends_a_blocking_call(stub: Client, service: Service) -> None:
+    closing = call_later(lambda: (service.asked.wait(PATIENCE_S), stub.channel.close()))
     assert failure(lambda: stub.unary_unary("Wait")(b"")).details() == "Channel closed!"
     closing.join()
 
