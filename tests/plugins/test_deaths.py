@@ -158,11 +158,12 @@ WAITS: dict[str, tuple[Callable[[At], object], str, dict[str, Any]]] = {
     "tasks": (_tasks, "toy", {}),
 }
 STEPS = ("a step", "a frame", "envs")
+IMAGES = ("images", "a first image")
 DRIVERS = ["shm", "grpc batch", "grpc agent"]
 KILLED = [
     *(("shm", wait) for wait in WAITS),
     *(("shm command client", wait) for wait in WAITS if wait not in (*STEPS, "tasks")),
-    *(("grpc batch", wait) for wait in WAITS if "image" not in wait and wait != "envs"),
+    *(("grpc batch", wait) for wait in WAITS if wait not in (*IMAGES, "envs")),
     ("grpc agent", "a step"),
     ("grpc agent", "a frame"),
 ]
@@ -182,7 +183,7 @@ def test_an_engine_that_is_killed_ends_the_wait(stack: contextlib.ExitStack, tra
     at = At(stack, transport, engine, **options)
     if wait in STEPS:
         at.reset()
-    if wait not in ("images", "a first image", "sessions", "tasks"):
+    if wait not in (*IMAGES, "sessions", "tasks"):
         at.waits.set()
     killer = call_later(lambda: (at.waits.wait(PATIENCE_S), at.process.kill()))
     with pytest.raises(PeerDied, match=at.words.format(pid=at.process.pid)):

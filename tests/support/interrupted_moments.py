@@ -1,4 +1,4 @@
-"""A signal handler that raises, at each moment in turn at which Python may run one.
+"""A signal handler, most often one that raises, at each moment in turn at which Python may run one.
 
     for moment in itertools.count():
         call = begin()
@@ -31,7 +31,7 @@ _RAISED = dis.opmap["PUSH_EXC_INFO"]
 
 
 class Interrupted(Exception):
-    """What the handler raises."""
+    """What a handler raises, unless it is given."""
 
 
 def _raise(*_: Any) -> None:
